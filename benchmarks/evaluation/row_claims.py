@@ -6,6 +6,7 @@ bets are largest.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from llmchecker.checking.anytime.drift_evidence import SumEvidence, is_beyond, i
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member
 from llmchecker.properties.logic.parser import parse
 from llmchecker.suites.averages import AverageEstimator
+from llmchecker.suites.row_effort import WHOLE, find_block
 from llmchecker.suites.statistic import RowFigure, Scope, Statistic
 from llmchecker.suites.true_rate import bound_rate
 from llmchecker.suites.verdicts import CaseResult, Status, parse_threshold
@@ -28,12 +30,15 @@ POPULATION = np.array([0.0, 0.2, 0.5, 0.9, 1.0])
 """The probabilities of rows, which are drawn equally often."""
 ROWS, ANSWERS, STEP = 16, 12, 2
 """Number of rows, answers to a sampled row, and rows between two stops."""
+_MORE_ROWS, _BUDGET = 32, 128
+"""Number of rows that choose efforts, and the answers of a whole budget."""
 _FEW_ROWS, _ROUNDS = 6, 4
 """Rows that have an interval each, and their rounds of answers."""
 _DAYS, _DAILY, _AT_RELEASE = 30, 8, 60
 _TEXTS, _LABELS, _LABEL_STEP = 40, 24, 4
 """Number of judged texts, the most labels, and labels between two stops."""
 _ROUNDING = 1e-6
+LIKE = Statistic(Scope.POPULATION)
 _QUERY = parse("P=? [ F x = 1 ]")
 _MEAN = float(POPULATION.mean())
 
@@ -132,10 +137,49 @@ def _miss_these(rng: np.random.Generator, error: float, seed: int) -> list[bool]
 
 def _miss_like(rng: np.random.Generator, error: float, seed: int) -> list[bool]:
     results = _read_rows(rng.choice(POPULATION, ROWS), rng)
-    statistic = Statistic(Scope.POPULATION)
-    return [
-        _miss_mean(statistic, results, _MEAN, threshold, error, seed) for threshold in (_MEAN, None)
-    ]
+    return [_miss_mean(LIKE, results, _MEAN, threshold, error, seed) for threshold in (_MEAN, None)]
+
+
+def _read_with_effort(
+    name: str, probability: float, effort: float, rng: np.random.Generator, *, is_reread: bool
+) -> CaseResult:
+    """Read a row with a part of its budget, in two rounds; unless it is sure."""
+    if probability in (0, 1):
+        result = _read_exact(name, probability)
+    else:
+        bits = (rng.random(int(_BUDGET * effort)) < probability).astype(float)
+        half, evidence = len(bits) // 2, MeanEvidence()
+        for part, planned in ((bits[:half], len(bits)), (bits[half:], len(bits) - half)):
+            evidence = evidence.add_round(part, len(part), 0.0, 1.0, planned)
+        result = _read_sampled(name, PROBABILITIES, float(bits.mean()), evidence)
+    return replace(result, effort=effort, is_reread=is_reread)
+
+
+def _miss_efforts(rng: np.random.Generator, error: float, seed: int) -> list[bool]:
+    """Rows choose efforts, and are read again where these leave the mean of a list open."""
+    truth = rng.choice(POPULATION, _MORE_ROWS)
+    missed = []
+    for statistic, mean in ((Statistic(), float(truth.mean())), (LIKE, _MEAN)):
+        estimator = _build_estimator(statistic, mean, error, seed)
+        results = [CaseResult(f"{row:02}", "m", Status.UNREAD) for row in range(_MORE_ROWS)]
+        order = [row for (row,) in estimator.order_rows([each.case for each in results])]
+        stops, effort = [], WHOLE
+        for place, row in enumerate(order):
+            if find_block(place) == place:
+                before = [results[each] for each in order[:place]]
+                effort = estimator.plan_effort(before, _MORE_ROWS)
+            read = _read_with_effort(results[row].case, truth[row], effort, rng, is_reread=False)
+            results[row] = read
+            if (place + 1) % (2 * STEP) == 0:
+                stops.append(estimator.measure(results).sampled)
+        if statistic.scope is Scope.ROWS and not estimator.is_decided(results):
+            left = [row for row in order if results[row].effort != WHOLE]
+            for row in left:
+                name = results[row].case
+                results[row] = _read_with_effort(name, truth[row], WHOLE, rng, is_reread=True)
+                stops.append(estimator.measure(results).sampled)
+        missed.append(any(_misses(each, mean) for each in stops))
+    return missed
 
 
 def _miss_clusters(rng: np.random.Generator, error: float, seed: int) -> list[bool]:
@@ -245,6 +289,7 @@ def _miss_labels(rng: np.random.Generator, error: float, seed: int) -> list[bool
 CLAIMS: dict[tuple[str, ...], Callable[[np.random.Generator, float, int], Sequence[bool]]] = {
     ("these rows",): _miss_these,
     ("rows like these", "rows like these, no threshold"): _miss_like,
+    ("these rows, efforts", "rows like these, efforts"): _miss_efforts,
     ("clusters",): _miss_clusters,
     ("paired difference",): _miss_paired,
     ("worst row", "share of rows", "pass^5"): _miss_functions,

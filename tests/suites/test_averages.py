@@ -4,7 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers.suites import HE, load, run, words_model
+from helpers.suites import HE, OpenTable, load, run, words_model
+from helpers.text_sampler import TextSampler
 from scipy.stats import binom
 
 from llmchecker.checking.answer import Answer, Sampled
@@ -14,9 +15,12 @@ from llmchecker.errors import ConfigError
 from llmchecker.properties.logic.parser import parse
 from llmchecker.suites.averages import AverageEstimator
 from llmchecker.suites.html_page import format_html
+from llmchecker.suites.row_effort import WHOLE, ReadRow, choose_effort, find_block
+from llmchecker.suites.session import run_suite
 from llmchecker.suites.statistic import RowFigure, Scope, Statistic
 from llmchecker.suites.terminal_table import format_table
 from llmchecker.suites.verdicts import CaseResult, Status, parse_threshold
+from llmchecker.trees.shards import Shard
 from llmchecker.utils.interval import PROBABILITIES, Interval
 
 QUERY = parse("P=? [ F x = 1 ]")
@@ -270,7 +274,8 @@ def test_an_average_ends_when_it_is_decided(tmp_path):
         (mean,) = result.aggregates
         assert (mean.status, mean.is_certain, result.is_complete) == ("HOLDS", False, True)
         assert 20 < mean.read < 140
-        assert f"mean of these 150 rows ({mean.read} read), " in format_table(result)
+        about = f"mean of these 150 rows ({mean.read} read, 7 to 25 passes each), "
+        assert about in format_table(result)
         read = [n for n, each in enumerate(result.results) if each.status is Status.MEASURED]
         # the rows of the file are not read in its order
         assert len(read) == mean.read
@@ -306,6 +311,89 @@ def test_the_worst_row_ends_with_the_first_one_against_it(tmp_path):
         for whole in (False, True)
     ]
     assert passes[0] < passes[1]
+
+
+def test_the_blocks_of_rows_begin_after_powers_of_two():
+    """A row's effort depends on the rows before its block, of at most as many rows as before it."""
+    starts = [find_block(place) for place in range(1100)]
+    assert sorted(set(starts)) == [0, 8, 16, 32, 64, 128, 256, 512, 768, 1024]
+    assert all(start <= place for place, start in enumerate(starts))
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+def test_efforts_follow_what_is_unclear(is_list):
+    """Exact rows keep their budget; rows that differ much get few passes, those that agree more."""
+
+    def choose(values, variance, samples, limit, total=2000):
+        rows = [ReadRow(y, y, variance, samples, 2000, 1.0) for y in values]
+        return choose_effort(rows, limit, total, 0.005, is_list=is_list)
+
+    differing, agreeing = [0.0, 1.0, 1.0, 1.0] * 8, [0.7] * 32
+    assert choose(differing, 0.0, 0, 0.5) == WHOLE
+    assert choose(differing, 0.002, 100, 0.5) == 1 / 16
+    assert choose(differing, 0.002, 8, 0.5) == 1 / 2
+    assert choose(agreeing, 0.002, 100, 0.68) == WHOLE
+    # a mean near its limit needs more of each row
+    assert choose(differing, 0.002, 100, 0.749, total=40) == 1 / 4
+
+
+def list_rows(result) -> list[object]:
+    return [(r.status, r.effort, r.is_reread, r.measurement, r.evidence) for r in result.results]
+
+
+@pytest.mark.long
+def test_rows_that_leave_an_average_open_are_read_again(tmp_path):
+    """A close average reads rows again, a log resumes both readings, a shard has no efforts."""
+    x = {"x": {"type": "pattern", "pattern": "{answer}"}}
+    case = {"prompts": "rows.csv", "average": {"mean": "mean P=? [ F x = 1 ] >= 0.42"}}
+    rows = "start,answer\n" + "".join(f"once,{'he' if n % 3 else 'it'} he\n" for n in range(40))
+    keys = {"properties": x, "length": 6, "budget": {"passes": 60}}
+    suite = load(tmp_path, [case], {"rows_csv": rows}, **keys)
+    result = run(suite, words_model())
+    again = [each for each in result.results if each.is_reread]
+    assert again
+    assert all(each.effort == WHOLE for each in result.results)
+    # the passes of both readings count
+    assert all(each.passes > 60 for each in again)
+    log = tmp_path / "r.jsonl"
+    for stop in (5, 30, 45):
+
+        def interrupt(progress, stop=stop):
+            if progress.done == stop:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run(suite, words_model(), log=log, report=interrupt)
+    assert list_rows(run(suite, words_model(), log=log)) == list_rows(result)
+    shards = [tmp_path / f"{number}.jsonl" for number in range(2)]
+    for number, shard in enumerate(shards):
+        run(suite, words_model(), log=shard, shard=Shard(number, 2))
+    joined = run(suite, words_model(), log=tmp_path / "joined.jsonl", shards=shards)
+    assert {each.effort for each in joined.results} == {None}
+
+
+@pytest.mark.parametrize("is_text_only", [False, True])
+def test_a_score_that_meets_the_limit_of_the_worst_row_ends(tmp_path, is_text_only):
+    """Rows far within the limit of a score have fewer passes or answers than a measurement."""
+    x = {"x": {"type": "pattern", "pattern": "he he"}}
+    case = {"prompts": "rows.csv", "average": {"worst": "worst x <= 0.9"}}
+    rows = "start,answer\n" + "once, he\n" * 2
+    keys = {"properties": x, "length": 6, "budget": {"passes": 600, "answers": 300}}
+    suite = load(tmp_path, [case], {"rows_csv": rows}, **keys)
+
+    def write(stream, chance):
+        return " he he" if chance.random() < 0.3 else " it", True
+
+    found = {}
+    for is_measuring in (False, True):
+        opened = TextSampler(write, 0) if is_text_only else OpenTable(words_model())
+        result = run_suite(
+            suite, open_model=lambda _, opened=opened: opened, is_measuring=is_measuring
+        )
+        (worst,) = result.aggregates
+        found[is_measuring] = worst.status, sum(each.cost for each in result.results)
+    assert found[False][0] == found[True][0] == "HOLDS"
+    assert found[False][1] < found[True][1] / 2
 
 
 def test_an_average_with_groups_reads_all_rows(tmp_path):

@@ -221,7 +221,7 @@ def test_each_model_is_compared_with_the_stored_one_of_its_name(tmp_path):
     [
         ({"format": "llmchecker suite 2", "confidence": 0.99}, "'llmchecker suite 2', not"),
         ({"format": "mine"}, "no results of a suite"),
-        ({"format": "llmchecker suite 9"}, "line 1: confidence: it is missing"),
+        ({"format": "llmchecker suite 10"}, "line 1: confidence: it is missing"),
     ],
 )
 def test_a_file_of_another_format_is_refused_by_name(tmp_path, header, message):

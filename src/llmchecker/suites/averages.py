@@ -22,6 +22,12 @@ probability. As long as this holds, the mean of y - (N m - L) / (N - n) is at mo
 ratio of y + L / (N - n) to N / (N - n) bound m, with the other half (Waudby-Smith and Ramdas 2024,
 "Estimating Means of Bounded Random Variables by Betting", JRSS B 86).
 
+Rows may get a part of their budget, chosen by the rows before them (see `row_effort`). If bets and
+sums leave the mean m open when all rows are read, the rows with a part are read again, with new
+samples. Given the first reading, these have the mean P of their row. So the samples of the rows
+with the whole budget, then the new ones, bound the sum as before. Each of the two bounds of sums
+has half of the error probability of one.
+
 Both hold for any number of rows, so the reading may stop for any reason. Only the rows up to the
 first one without a result count: which later ones have one may depend on their samples.
 """
@@ -40,6 +46,7 @@ from llmchecker.checking.anytime.confidence_sequence import (
 from llmchecker.checking.anytime.mean_evidence import MeanEvidence, Member, bound_sums
 from llmchecker.checking.anytime.mean_test import MeanTest
 from llmchecker.checking.measurement import Measurement, Threshold, average_measurements
+from llmchecker.suites.row_effort import WHOLE, ReadRow, choose_effort
 from llmchecker.suites.statistic import RowFigure, Scope, Statistic, is_upper_limit
 from llmchecker.suites.verdicts import CaseResult, Status
 from llmchecker.utils.interval import PROBABILITIES, Interval
@@ -67,6 +74,8 @@ class _Row:
         evidence: the evidence of its samples about such shares; None without it.
         is_read: whether it has a result.
         is_failed: whether the result is an error, which may depend on its samples.
+        effort: its effort; None if none was chosen.
+        is_reread: whether it was read again.
     """
 
     name: str
@@ -75,6 +84,8 @@ class _Row:
     evidence: MeanEvidence | None
     is_read: bool
     is_failed: bool
+    effort: float | None = None
+    is_reread: bool = False
 
     @classmethod
     def read(cls, result: CaseResult, figure: RowFigure | None, values: Interval) -> "_Row":
@@ -95,7 +106,8 @@ class _Row:
         if figure is not None:
             # the samples are about the probability itself
             measurement, evidence = figure.apply(measurement), None
-        return cls(result.case, measurement, shares, evidence, is_read, is_failed)
+        efforts = result.effort, result.is_reread
+        return cls(result.case, measurement, shares, evidence, is_read, is_failed, *efforts)
 
     def find_interval(self, values: Interval) -> Interval:
         """Return its interval, which holds together with all others, as shares of the values."""
@@ -117,6 +129,25 @@ class _Row:
         low = self.evidence.low_sums[_WIDEST] + left * self.shares.lower
         high = self.evidence.high_sums[_WIDEST] + left * self.shares.upper
         return max(0.0, low - _SUM_ERROR), min(1.0, high + _SUM_ERROR)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a second reading of the others does not replace it."""
+        return self.effort in (None, WHOLE) and not self.is_reread
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its certain bounds are equal but for rounding."""
+        return self.measurement.certain.width <= _SUM_ERROR
+
+    def describe_effort(self, values: Interval, cost: int) -> ReadRow:
+        """Describe what its effort brought for its cost."""
+        effort = self.effort or WHOLE
+        low, high = self.bound_share(values)
+        if self.evidence is None:
+            return ReadRow(low, high, 0.0, 0, cost, effort)
+        variance = self.evidence.find_variance(_WIDEST)
+        return ReadRow(low, high, variance, self.evidence.number, cost, effort)
 
     def build_member(self, values: Interval) -> Member:
         """Return its samples, or its interval without samples."""
@@ -160,6 +191,29 @@ class AverageEstimator:
             rows[number].append(row)
         order = np.random.default_rng(self.seed).permutation(len(rows))
         return [rows[number] for number in order.tolist()]
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is about a mean of the rows' own probabilities or scores."""
+        return self.statistic.scope is not Scope.WORST and self.statistic.figure is None
+
+    def plan_effort(self, results: Sequence[CaseResult], total: int) -> float:
+        """Return the effort of the next rows in the order of reading.
+
+        Args:
+            results: the results of all rows before them.
+            total: the number of rows of the average.
+        """
+        limit = self._limit
+        rows = [row for row in self._read_rows(results) if row.is_read and not row.is_failed]
+        # the evidence of samples is about the average, and intervals need all of their samples
+        has_evidence = all(row.evidence is not None or row.is_exact for row in rows)
+        if limit is None or not has_evidence:
+            return WHOLE
+        costs = {result.case: result.cost for result in results}
+        found = [row.describe_effort(self.values, costs[row.name]) for row in rows]
+        is_list = self.statistic.scope is Scope.ROWS
+        return choose_effort(found, limit, total, self.error_probability / 4, is_list=is_list)
 
     def measure(self, results: Sequence[CaseResult]) -> Measurement:
         """Return the measurement of the average over rows, whose samples are independent."""
@@ -242,14 +296,22 @@ class AverageEstimator:
             shares = self._bound_population(names, is_read, low, high, self._limit)
             yield _scale(shares, self.values)
             return
-        order = [row for (row,) in self.order_rows([row.name for row in rows])]
-        read = list(takewhile(lambda row: row.is_read, (rows[number] for number in order)))
+        ordered = [rows[row] for (row,) in self.order_rows([row.name for row in rows])]
+        is_reread = any(row.is_reread for row in rows)
+        if is_reread:
+            # a second reading begins after all rows, and its samples follow those that stay
+            ordered.sort(key=lambda row: not row.is_kept)
+        is_used = [row.is_read and (row.is_kept or row.is_reread == is_reread) for row in ordered]
+        read = ordered[: is_used.index(False) if False in is_used else None]
         # a requirement needs bets too
         error_probability = self.error_probability / (1 if self.threshold is None else 2)
-        lows, highs = bound_sums(_build_members(read, self.values), error_probability)
-        others = [rows[number].find_interval(self.values) for number in order[len(read) :]]
+        # with efforts there may be sums of two readings
+        parts = 1 if all(row.effort is None for row in rows) else 2
+        lows, highs = bound_sums(_build_members(read, self.values), error_probability / parts)
+        others = [row.find_interval(self.values) for row in ordered[len(read) :]]
         yield _scale(_bound_by_sums(lows, highs, others), self.values)
-        if self.threshold is not None:
+        # the first reading is known to leave the requirement open, so that bets are not fair
+        if self.threshold is not None and not is_reread:
             low, high = _bound_shares(read, self.values)
             sums = tuple(np.clip(each, 0.0, np.arange(len(read) + 1)) for each in (lows, highs))
             shares = _bound_by_bets(low, high, sums, len(rows), error_probability, self._limit)

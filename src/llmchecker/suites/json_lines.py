@@ -42,7 +42,7 @@ from llmchecker.utils.stored_fields import (
 )
 
 _FORMAT_NAME = "llmchecker suite "
-_FORMAT = f"{_FORMAT_NAME}9"
+_FORMAT = f"{_FORMAT_NAME}10"
 """The format of a file of results; its number changes with the keys of a line."""
 _HEADER_FIELDS = {
     "confidence": NUMBER,
@@ -62,6 +62,8 @@ _CASE_FIELDS = {
             }
         )
     ),
+    "effort": optional(NUMBER),
+    "is_reread": TRUTH,
     "seconds": NUMBER,
 }
 """The fields of a case that are read; those of objects are checked by their readers."""
@@ -197,6 +199,8 @@ def _format_result(case: Case, result: CaseResult, fingerprint: CaseFingerprint)
         "examples": [asdict(example) for example in result.examples],
         "conversation": result.conversation and result.conversation.as_json(),
         "evidence": None if result.evidence is None else vars(result.evidence),
+        "effort": result.effort,
+        "is_reread": result.is_reread,
         "seconds": result.seconds,
     }
 
@@ -325,6 +329,8 @@ def _parse_result(path: Path, line: Mapping[str, Any]) -> CaseResult:
             examples=tuple(Example(**example) for example in line["examples"]),
             conversation=_parse_optional(AnswerTree.from_json, line["conversation"]),
             evidence=_parse_optional(MeanEvidence.from_json, line["evidence"]),
+            effort=line["effort"],
+            is_reread=line["is_reread"],
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _build_damage_error(path, error) from error

@@ -249,7 +249,10 @@ class _SuiteBuilder:
             add([quantifiers, question.length, budget])
             # the columns of their settings
             add(settings if case.row else {})
-        add([[average.name, str(average.threshold)] for average in suite.averages])
+        for average in suite.averages:
+            statistic = average.statistic
+            about = [statistic.scope, str(statistic.figure), statistic.column]
+            add([average.name, str(average.threshold), about])
         return digest.hexdigest()
 
     def _resolve_versus(self) -> RowDeployments | None:

@@ -11,6 +11,7 @@ from llmchecker.suites.averages import AverageEstimator
 from llmchecker.suites.cases import Average, Case, CaseKey, Suite
 from llmchecker.suites.deployments import name_difference
 from llmchecker.suites.fingerprint import CaseFingerprint, match_cases
+from llmchecker.suites.row_effort import WHOLE, RowPlan
 from llmchecker.suites.row_reading import build_estimator
 from llmchecker.suites.verdicts import (
     Aggregate,
@@ -256,12 +257,24 @@ class SuiteResult:
                 is_certain=measurement.certain.is_exact,
                 cases=len(cases),
                 read=read,
-                subject=_describe(average, cases, read),
+                subject=_describe(average, cases, read, self._describe_budgets(results)),
                 noun=average.statistic.find_noun(average.threshold),
                 values=estimator.values,
             ),
             self.suite.confidence,
         )
+
+    def _describe_budgets(self, results: Sequence[CaseResult]) -> str:
+        """Describe the budgets of rows, as `125 to 2,000 passes each`; empty if all are whole."""
+        read = [each for each in results if each.effort is not None and each.answer is not None]
+        if all(each.effort == WHOLE for each in read):
+            return ""
+        is_text_only = any(each.answer is not None and each.answer.is_text_only for each in read)
+        whole = self._cases_by_key[read[0].key].question.budget
+        scaled = [RowPlan(each).scale(whole) for each in {each.effort for each in read}]
+        limits = [each.answers if is_text_only else each.passes or 0 for each in scaled]
+        numbers = " to ".join(f"{each:,}" for each in sorted({min(limits), max(limits)}))
+        return f"{numbers} {'answers' if is_text_only else 'passes'} each"
 
     def _build_estimator(
         self, average: Average, deployment: str, cases: Sequence[str]
@@ -426,11 +439,13 @@ def _decide(aggregate: Aggregate, confidence: float) -> Aggregate:
     return replace(aggregate, status=Status(decision.outcome), is_certain=decision.is_certain)
 
 
-def _describe(average: Average, cases: Sequence[str], read: int | None = None) -> str:
+def _describe(
+    average: Average, cases: Sequence[str], read: int | None = None, budget: str = ""
+) -> str:
     """Describe what an average or a group of it reports."""
     statistic = average.statistic
     clusters = {statistic.clusters[case] for case in cases if case in statistic.clusters}
-    return statistic.describe(len(cases), average.threshold, len(clusters), read)
+    return statistic.describe(len(cases), average.threshold, len(clusters), read, budget)
 
 
 def _format_obstacles(reasons: Mapping[str, int], cases: int) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from llmchecker.checking.answer import Answer, Costs
 from llmchecker.checking.decision import Decision, Outcome
 from llmchecker.checking.forecast import Forecast
+from llmchecker.checking.question import Question
 from llmchecker.config.deployment import Deployment
 from llmchecker.config.opening import load_opened_model
 from llmchecker.errors import CancelledCheck, InterruptedCheck
@@ -102,7 +103,8 @@ def iter_results(
     chosen = suite.cases if shard is None else select_shard(suite, shard)
     if selected is not None:
         chosen = [case for case in chosen if case.key in selected]
-    reading = RowReading(suite, chosen, is_measuring=is_measuring)
+    find_stored = (lambda case: None) if log is None else log.find
+    reading = RowReading(suite, chosen, find_stored, is_measuring=is_measuring)
     chosen = reading.sort_cases(chosen)
     tracker = _ProgressTracker(chosen, report)
     groups: dict[Hashable, list[Case]] = {}
@@ -166,6 +168,13 @@ class _ProgressTracker:
             )
         )
 
+    def extend(self, cases: Sequence[Case]) -> None:
+        """Count cases that are evaluated a second time, whose prompts are not finished."""
+        self._total += len(cases)
+        for case in cases:
+            self._finished -= self._left[case.prompt_key] == 0
+            self._left[case.prompt_key] += 1
+
     def _forecast_seconds(self, under_way: int) -> float | None:
         """Forecast the remaining seconds by the pace since the first result; None without one."""
         current_time = time.monotonic()
@@ -199,21 +208,28 @@ class _Evaluator:
         missing = []
         for case in cases:
             stored = None if self.log is None else self.log.find(case)
-            if stored is None:
+            if stored is None or not self.reading.is_usable(case, stored):
                 missing.append(case)
             else:
                 self.reading.add(stored)
                 yield stored
                 self.tracker.update(case, stored, is_stored=True, under_way=0)
+        yield from self._read(missing)
+        # all rows may leave an average open that a whole budget of each decides
+        second = self.reading.begin_second(cases)
+        self.tracker.extend(second)
+        yield from self._read(second)
+
+    def _read(self, cases: Sequence[Case]) -> Iterator[CaseResult]:
+        """Yield the result of each case when it is known."""
         # the answers of a model that returns texts alone are requested for all cases in turns
         is_text_only = isinstance(self.opened, TextModel)
-        side_by_side = len(missing) if is_text_only else _MAX_UNDER_WAY
+        side_by_side = len(cases) if is_text_only else _MAX_UNDER_WAY
         # so that memory has the questions of few cases
-        size = len(missing) if is_text_only else _MAX_BUILT
+        size = len(cases) if is_text_only else _MAX_BUILT
         # rows end in turns, or in groups, and an average may need the first ones alone
         size = min(size, _MAX_READ) if self.reading.is_needed else size
-        for first in range(0, len(missing), size or 1):
-            part = missing[first : first + size]
+        for part in self.reading.split(cases, size):
             left = {case.key: case for case in part}
             wanted = [case for case in part if self.reading.is_wanted(case)]
             for case, result in self._evaluate(wanted):
@@ -233,7 +249,11 @@ class _Evaluator:
         if not cases:
             return
         last_time = time.monotonic()
-        questions = [self._measure(case).question for case in cases]
+        plans = [self.reading.plan(case) for case in cases]
+        questions = [
+            replace(question, budget=plan.scale(question.budget))
+            for plan, question in zip(plans, map(self._build_question, cases), strict=True)
+        ]
         # imported here: Storm and torch take seconds, and a suite is checked before
         from llmchecker.checking.runs import answer_side_by_side
 
@@ -248,7 +268,9 @@ class _Evaluator:
             # cases share batches, so only the sum of these seconds has a meaning
             seconds = time.monotonic() - last_time
             last_time += seconds
-            yield cases[index], self._build_result(cases[index], answer, seconds)
+            result = self._build_result(cases[index], answer, seconds)
+            result = replace(result, **vars(plans[index]))
+            yield cases[index], self.reading.add_first_costs(result)
 
     @cached_property
     def _prompts(self) -> list[Start]:
@@ -262,8 +284,8 @@ class _Evaluator:
         step = -(-len(cases) // _MAX_PROMPTS)
         return [case.question.prompt for case in cases[::step]]
 
-    def _measure(self, case: Case) -> Case:
-        return case.measure() if self.is_measuring else case
+    def _build_question(self, case: Case) -> Question:
+        return (case.measure() if self.is_measuring else case).question
 
     def _load_user(self, user: "SimulatedUser") -> Any:
         """Load the model of a simulated user, whose messages have an end if answers have none."""

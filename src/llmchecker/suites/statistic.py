@@ -97,7 +97,12 @@ class Statistic:
         return "share" if self.figure is not None and self.figure.reached is not None else "mean"
 
     def describe(
-        self, rows: int, threshold: Threshold | None, clusters: int = 0, read: int | None = None
+        self,
+        rows: int,
+        threshold: Threshold | None,
+        clusters: int = 0,
+        read: int | None = None,
+        budget: str = "",
     ) -> str:
         """Describe the number and its rows, as `mean of these 135 rows`.
 
@@ -106,6 +111,7 @@ class Statistic:
             threshold: the requirement; None without one.
             clusters: number of clusters; 0 without clusters.
             read: number of rows with a result; None for all.
+            budget: the budget of a row, where it is a part of the whole one; else empty.
         """
         noun = self.find_noun(threshold)
         these = "this row" if rows == 1 else f"these {rows:,} rows"
@@ -113,8 +119,9 @@ class Statistic:
             these = f"rows like {these.removesuffix(' rows')}"
             if clusters:
                 these += f", drawn in {format_count(clusters, 'cluster')} of {self.column}"
-        if read is not None and read < rows:
-            these += f" ({read:,} read)"
+        is_part = read is not None and read < rows
+        if notes := [*([f"{read:,} read"] if is_part else []), *([budget] if budget else [])]:
+            these += f" ({', '.join(notes)})"
         if self.figure is None:
             return f"{noun} of {these}"
         joint = " with " if self.figure.reached is not None else ", "

@@ -65,6 +65,9 @@ class CaseResult:
         examples: answers that violate its requirement, and others.
         conversation: the most probable answers of a conversation; None for one text, and for a
             model that returns texts alone.
+        effort: the share of its budget that the row of an average got; None if no average chose it,
+            for the whole budget.
+        is_reread: whether an average that its first reading left open read it again.
     """
 
     case: str
@@ -77,6 +80,8 @@ class CaseResult:
     evidence: MeanEvidence | None = None
     examples: tuple[Example, ...] = ()
     conversation: AnswerTree | None = None
+    effort: float | None = None
+    is_reread: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -97,6 +102,11 @@ class CaseResult:
     def passes(self) -> int:
         """Number of texts that the model evaluated."""
         return 0 if self.answer is None else self.answer.passes or 0
+
+    @property
+    def cost(self) -> int:
+        """Number of passes, or of answers of a model that returns texts alone."""
+        return self.passes or (0 if self.answer is None else self.answer.costs.answers or 0)
 
     @property
     def samples(self) -> int:

@@ -56,6 +56,15 @@ class MeanEvidence:
     total: float = 0.0
     number: int = 0
 
+    def find_variance(self, scale: int) -> float:
+        """Return about the variance of the weighted sum of the values.
+
+        Args:
+            scale: the index of the scale whose weights the sum has.
+        """
+        # psi(x) is about x^2 / 2
+        return float(2 * self.penalties[scale] / SCALES[scale] ** 2)
+
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "MeanEvidence":
         """Return the evidence whose attributes a JSON object has.
