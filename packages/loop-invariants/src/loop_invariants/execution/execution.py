@@ -20,7 +20,7 @@ from loop_invariants.execution.library import LIBRARY_TEXT
 from loop_invariants.execution.machine import Code, Machine, State, Undecided, Violation
 from loop_invariants.execution.scopes import FunctionName, TypeName, Variable
 from loop_invariants.frontend.error_names import ErrorNames, mark_errors
-from loop_invariants.frontend.preprocessing.gcc_preprocessor import parse_preprocessed
+from loop_invariants.frontend.preprocessing.preprocessor import parse_preprocessed
 from loop_invariants.frontend.verifier_builtins import is_violation
 from loop_invariants.ir.instrumentation import Property
 

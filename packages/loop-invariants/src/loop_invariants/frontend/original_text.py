@@ -19,7 +19,7 @@ from loop_invariants.c_files import (
 from loop_invariants.frontend.acsl_assertions import has_contract
 from loop_invariants.frontend.error_names import ErrorNames
 from loop_invariants.frontend.expressions import callee_name, nondet_type
-from loop_invariants.frontend.preprocessing.gcc_preprocessor import parse_preprocessed
+from loop_invariants.frontend.preprocessing.preprocessor import parse_preprocessed
 from loop_invariants.frontend.preprocessing.translation_phases import (
     ANNOTATION_FUNCTION,
     ERROR_FUNCTION,

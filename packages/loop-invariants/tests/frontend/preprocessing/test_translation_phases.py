@@ -11,7 +11,7 @@ from helpers.marks import long_cases
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
 from loop_invariants.c_files import read_included_headers
-from loop_invariants.frontend.preprocessing.libc_headers import HEADERS
+from loop_invariants.frontend.preprocessing.libc_headers import HEADER_TEXTS
 from loop_invariants.frontend.preprocessing.translation_phases import translate
 from loop_invariants.frontend.translation_unit import parse_program, read_program
 
@@ -41,6 +41,9 @@ def words(text: str) -> list[str]:
         ('int y = 1 + \n#include "a.h"\nint z;', {"a.h": "2;"}),
         ('#include "a.h"\nint f(int x) { return x; }', {"a.h": "#define f(x) g(x + 1)\n"}),
         ('#include /* a */ "limits.h"\nint x = INT_MAX;', {"limits.h": "#define INT_MAX 3\n"}),
+        ('#define f(x) x\n#include "a.h"\n(int x;)', {"a.h": "f"}),
+        ('#include "a.h"\nint t = A(1, 2);', {"a.h": "#define A(x, y) x ## y\n"}),
+        ('#include "a.h"\nint t = 0.5;', {"a.h": "#ifndef _A_H\n#define _A_H 2.5f\n#endif"}),
         ('#inc\\\nlude "lim\\\nits.h"\nint x = INT_MAX;', {"limits.h": "#define INT_MAX 3\n"}),
     ],
 )  # fmt: skip
@@ -95,12 +98,10 @@ def test_names_of_headers_are_those_of_the_program(tmp_path: Path) -> None:
         ('#include "a.h"\n', {}, r"case.c:1: '#include \"a.h\"' is not supported"),
         ('#include "../a.h"\n', {}, r"case.c:1: '#include \"../a.h\"' is not supported"),
         ('int x;\n#include "a.h"\n', {"a.h": "\n#pragma p\n"}, r"a.h:2: '#pragma p' is not"),
-        ('int x;\n#include "a.h"\n', {"a.h": '#include "a.h"\n'}, "more than 200 headers"),
-        ('#define f(x) x\n#include "a.h"\n(int x;)', {"a.h": "f"}, "which ends in 'f',"),
-        ('#include "a.h"\n', {"a.h": "double x = 0.5;"}, "a.h:1: the constant 0.5"),
-        ('#include "a.h"\n', {"a.h": "#define A(x, y) x ## y\n"}, "a.h:1: .## in the macro A"),
-        ('#define A "a.h"\n#include A\n', {"a.h": ""}, "c:2: an #include whose name a macro"),
-        ('#define A "limits.h"\n#include A\n', {"limits.h": ""}, "c:2: an #include whose name"),
+        ('int x;\n#include "a.h"\n', {"a.h": '#include "a.h"\n'}, "nested depth 200"),
+        ('#define A "a.h"\n#include A\n', {"a.h": ""}, "c:2: '#include A' is not supported"),
+        ('#define A "limits.h"\n#include A\n', {"limits.h": ""}, "c:2: '#include A' is not"),
+        ('#include "a.h"\n', {"a.h": "\n#ifdef BUFSIZ\n#endif"}, "a.h:2: a condition on BUFSIZ"),
         ('#include "sys/types.h"\n', {}, "put the header into the folder of the program"),
     ],
 )
@@ -131,7 +132,7 @@ def test_headers_that_are_refused(
         ('a "// \\" /*" b', 'a "" b'),
         ("a/**/b", "a b"),
         ("#include <assert.h>\na", "a"),
-        ("  # /* remark */ include <stdlib.h> // remark\na", "a"),
+        ("  # /* remark */ include <assert.h> // remark\na", "a"),
         ("a // remark \\", "a"),
         ("extern void abort(void) __attribute__((__noreturn__));", "extern void abort(void);"),
         ("void uncalled(int) __attribute__((noreturn));", "void uncalled(int);"),
@@ -141,7 +142,7 @@ def test_headers_that_are_refused(
         ("void exit(int) __attribute__ ((__nothrow__ , __leaf__)) __attribute__((noreturn));",
          "void exit(int);"),
         ("#define N 3\nint x = N;", "int x = 3;"),
-        ("#define N 10ull\nint x = -N - 0XFL;", "int x = - 10ul - 0XFl;"),
+        ("#define N 10ull\nint x = -N - 0XFL;", "int x = - 10ull - 0XFL;"),
         ("#define MINUS -1\nx = -MINUS;", "x = - - 1;"),
         ("#define F(a) a(a)\nF((b))", "(b)((b))"),
         ("#define F(a) (F)(a)\nF(F(x))", "(F)((F)(x))"),
@@ -150,7 +151,15 @@ def test_headers_that_are_refused(
         ("#define N 3\n#if N > 2 && !defined(M)\na\n#elif 1\nb\n#endif", "a"),
         ("#include <limits.h>\nINT_MIN", "(-2147483647 - 1)"),
         ("# 1 \"file.c\" 3 4\n#line 7\na", "a"),
-        ("#include <stdint.h>\nuint8_t x;", "typedef unsigned char uint8_t; uint8_t x;"),
+        ("#define JOIN(a, b) a ## b\nint JOIN(x, 1);", "int x1;"),
+        ("#define SHOW(...) f(__VA_ARGS__)\nSHOW(1, 2);", "f(1, 2);"),
+        ("#define TEXT(a) f(#a)\nTEXT(b);", 'f("");'),
+        ("#ifdef __GNUC__\na\n#else\nb\n#endif", "a"),
+        ("#include <limits.h>\n#if INT_MAX > 5\na\n#endif", "a"),
+        ("#define F(a) a\nF(\n#define N 1\nN)", "1"),
+        ("#define NDEBUG\n#include <assert.h>\nassert(x);", "((void)0);"),
+        ("#define N 3\nint x = N * 1.5;", "int x = 3 * 1.5;"),
+        ("#include <iso646.h>\na and b", "a && b"),
         ("__extension__ __signed__ char x;", "signed char x;"),
         ("int __attribute__((noinline, nonnull (1, 2))) f(void);", "int f(void);"),
         ("int f(int) __attribute__((const)); int g(void) { return f(1); }",
@@ -186,20 +195,15 @@ def test_every_line_keeps_its_place(source: str) -> None:
         ("a \\  \nb", "case.c:1: a backslash before spaces"),
         ("\n#pragma pack(1)", "case.c:2: '#pragma pack(1)'"),
         ("#error none\n", "'#error none'"),
-        ("#define JOIN(a, b) a ## b", "## in the macro JOIN"),
-        ("#define SHOW(...) f(__VA_ARGS__)", "the macro SHOW"),
-        ("\n#ifdef __GNUC__\n#endif", "case.c:2: a condition on __GNUC__"),
-        ("#if defined(linux)\n#endif", "a condition on linux"),
         ("#if INT_MAX > 5\n#endif", "a condition on INT_MAX"),
-        ("#define F(a) a\nF(\n#define N 1\n3)", "case.c:2: a macro whose arguments do not end"),
-        ("#define NDEBUG\n#include <assert.h>", "<assert.h> with NDEBUG"),
-        ("#define N 3\nint x = 1.5;", "case.c:2: the constant 1.5 beside directives"),
+        ("\n#ifdef _FEATURE\n#endif", "case.c:2: a condition on _FEATURE"),
+        ("#ifndef BUFSIZ\n#define BUFSIZ 3\n#endif", "case.c:1: a condition on BUFSIZ"),
+        ("#if defined(NDEBUG) || 1\n#endif", "a condition on NDEBUG"),
         *long_cases(("#define A 1\n" + "".join(f"#define A{i + 1} A{i} A{i}\n" for i in range(40))
-                     + "A40", "macros of more than")),
+                     + "A40", "macros of more than 3,000,000")),
         ("__VERIFIER_remark(1);", "the name __VERIFIER_remark"),
         ("int x; #define x 3", "'int x; #define x 3'"),
         ('#include "own.h"', "'#include \"own.h\"'"),
-        ("#include <iso646.h>", "'#include <iso646.h>'"),
         ("#include <../assert.h>", "'#include <../assert.h>'"),
         ("#include HEADER", "'#include HEADER'"),
         ("#include /*\n*/ <assert.h>", "'#include'"),
@@ -244,9 +248,9 @@ def test_what_no_compiler_reads_is_no_c(source: str) -> None:
         translate(source, "case.c")
 
 
-@pytest.mark.parametrize("name", ["_SEAHORN__H_", "_KLEE_H"])
-def test_the_guard_of_a_header_of_a_verifier_is_read(name: str) -> None:
-    """No compiler defines such a name, so that the header is included once."""
+@pytest.mark.parametrize("name", ["_SEAHORN__H_", "_KLEE_H", "_OWN_H"])
+def test_a_guard_with_an_underscore_is_read(name: str) -> None:
+    """A text that defines such a name owns it, so that the header is included once."""
     header = f"#ifndef {name}\n#define {name}\nint x;\n#endif\n"
     source = '#include "h.h"\n#include "h.h"\n'
     assert translate(source, "case.c", {"h.h": header}).split() == ["int", "x;"]
@@ -469,5 +473,5 @@ def test_headers_say_what_those_of_gcc_say(header: str, tmp_path: Path) -> None:
 
 def test_known_headers_may_be_included() -> None:
     """Every known header can be included, alone and with the others."""
-    included = "".join(f"#include <{name}>\n" for name in sorted(HEADERS))
+    included = "".join(f"#include <{name}>\n" for name in sorted(HEADER_TEXTS.keys() - {"errno.h"}))
     assert parse_program(f"{included}int main(void) {{ return 0; }}", "case").body

@@ -36,8 +36,6 @@ _INTEGER_TYPES = {
 _FAST_WIDTHS = {8: 8, 16: 64, 32: 64, 64: 64}
 """Width of `int_fastN_t` in the GNU C library, by N."""
 
-_TYPE_KEYWORDS = frozenset("typedef unsigned signed char short int long".split())
-
 _WIDEST_TYPES = ("intmax", "intptr")
 
 
@@ -60,12 +58,12 @@ def _build_stdint_h() -> str:
         unsigned_suffix = "U" * (bits >= 32) + suffix
         lines.append(f"#define U{macro_name}_MAX {(1 << bits) - 1}{unsigned_suffix}")
     lines += ["#define SIZE_MAX 18446744073709551615UL", "#define PTRDIFF_MAX 9223372036854775807L"]
-    lines.append("#define PTRDIFF_MIN (-9223372036854775807L - 1)")
+    lines.append("#define PTRDIFF_MIN (-9223372036854775807L - 1)\n")
     return "\n".join(lines)
 
 
-_SIZE_TYPE = "typedef unsigned long size_t;"
-_NULL_MACRO = f"{_SIZE_TYPE}\n#define NULL ((void *)0)"
+_SIZE_TYPE = "typedef unsigned long size_t;\n"
+_NULL_MACRO = f"{_SIZE_TYPE}#define NULL ((void *)0)\n"
 _BSD_TYPES = """
 typedef signed char int8_t;
 typedef short int16_t;
@@ -82,65 +80,48 @@ typedef unsigned long u_long, ulong;
 typedef long ssize_t;
 """
 
-_HEADER_TEXTS = {
-    "assert.h": "#undef assert\n#define static_assert _Static_assert",
+HEADER_TEXTS = {
+    "assert.h": "#undef assert\n#ifdef NDEBUG\n#define assert(e) ((void)0)\n#endif\n"
+    "#define static_assert _Static_assert\n",
     "limits.h": _LIMITS_H,
     # The macros of C11 7.18.
-    "stdbool.h": "#define bool _Bool\n#define true 1\n#define false 0",
-    "stddef.h": f"{_NULL_MACRO}\ntypedef long ptrdiff_t;\ntypedef int wchar_t;",
+    "stdbool.h": "#define bool _Bool\n#define true 1\n#define false 0\n",
+    "stddef.h": f"{_NULL_MACRO}typedef long ptrdiff_t;\ntypedef int wchar_t;\n",
     "stdint.h": _build_stdint_h(),
     "inttypes.h": _build_stdint_h(),
-    "stdio.h": f"{_NULL_MACRO}\ntypedef long ssize_t;\n#define EOF (-1)",
-    "stdlib.h": f"{_NULL_MACRO}\n{_BSD_TYPES}\ntypedef int wchar_t;\n"
-    "#define EXIT_SUCCESS 0\n#define EXIT_FAILURE 1\n#define RAND_MAX 2147483647",
+    "stdio.h": f"{_NULL_MACRO}typedef long ssize_t;\n#define EOF (-1)\n",
+    "stdlib.h": f"{_NULL_MACRO}{_BSD_TYPES}typedef int wchar_t;\n"
+    "#define EXIT_SUCCESS 0\n#define EXIT_FAILURE 1\n#define RAND_MAX 2147483647\n",
     "string.h": _NULL_MACRO,
-    "sys/types.h": f"{_SIZE_TYPE}\n{_BSD_TYPES}",
+    "sys/types.h": f"{_SIZE_TYPE}{_BSD_TYPES}",
     "math.h": "",
     "time.h": _NULL_MACRO,
     "alloca.h": _SIZE_TYPE,
-    "unistd.h": f"{_NULL_MACRO}\ntypedef long ssize_t;",
+    "unistd.h": f"{_NULL_MACRO}typedef long ssize_t;\n",
+    # The parser knows no type as an argument.
+    "stdarg.h": "typedef struct __va_list_tag *va_list;\n"
+    "#define va_arg(list, type) (*(type *)va_arg(list))\n",
+    "setjmp.h": "typedef struct __jmp_buf_tag *jmp_buf;\n",
+    "errno.h": "extern int errno;\n",
+    "ctype.h": "",
+    "float.h": "",
+    "signal.h": "typedef int sig_atomic_t;\n",
+    "stdnoreturn.h": "#define noreturn _Noreturn\n",
+    "iso646.h": "#define and &&\n#define or ||\n#define not !\n#define not_eq !=\n",
 }
+"""Texts of the headers that may be included, by name."""
 
-HEADERS = frozenset(_HEADER_TEXTS)
-"""Names of the headers that may be included."""
-
-_COMPILER_MACRO = re.compile(
-    r"_.*|linux|unix|i386|NDEBUG|NULL|[A-Z]+_(MAX|MIN|DELTA|BUF|PRIO\w*|C)|u?int\w*_t|is\w+|to\w+"
+HEADER_MACRO = re.compile(
+    r"NULL|[A-Z]+_(MAX|MIN|DELTA|BUF|PRIO\w*|C)|u?int\w*_t|is\w+|to\w+"
     r"|(PRI|SCN|M_|FP_|SEEK_|CLOCK|TIMER_|HUGE_|EXIT_|MB_|F_|L_|W[A-Z]|FD_|P_)\w*|NAN|INFINITY"
     r"|BUFSIZ|FILENAME_MAX|\w+_OK|(BIG|LITTLE|PDP)_ENDIAN|BYTE_ORDER|alloca|(be|le|hto)\w+"
     r"|stdin|stdout|stderr|offsetof|TIME_UTC|MAX_CANON|MAX_INPUT|NFDBITS|RE_DUP_MAX|signbit"
     r"|fpclassify|math_errhandling|MATH_\w+|static_assert|STD\w+_FILENO|PTHREAD_\w+|INT\d+_C"
 )
-"""Macros that a compiler or header may define although this module does not."""
+"""Macros that a header of the C library may define although this module does not."""
 
+COMPILER_MACRO = re.compile(rf"(?!__cplusplus)_.*|NDEBUG|{HEADER_MACRO.pattern}")
+"""Macros that a header or an option of the compiler may define; never `__cplusplus` (C11 6.10.8).
 
-_VERIFIER_GUARD = re.compile(r"_+(SEAHORN|KLEE|CBMC|ESBMC|VERIFIER)_+H_*")
-"""Include guards of the headers of verifiers, which no compiler or C library defines."""
-
-
-def read_header(name: str) -> str:
-    """Return the whole text of a header in `HEADERS`."""
-    return _HEADER_TEXTS[name]
-
-
-def build_header(name: str, words: frozenset[str]) -> str:
-    """Build the text of a header: its macros, and the types that the text uses.
-
-    Args:
-        name: name in `HEADERS`.
-        words: all words of the text.
-    """
-    return "\n".join(
-        line
-        for line in _HEADER_TEXTS[name].split("\n")
-        if not line.startswith("typedef") or words & set(re.findall(r"\w+", line)) - _TYPE_KEYWORDS
-    )
-
-
-def can_be_predefined(name: str) -> bool:
-    """Check that a compiler or header may define a macro of this name.
-
-    A C compiler never defines `__cplusplus` (C11 6.10.8p3).
-    """
-    is_undefined = name == "__cplusplus" or _VERIFIER_GUARD.fullmatch(name)
-    return not is_undefined and _COMPILER_MACRO.fullmatch(name) is not None
+The preprocessor's own macros are known to gcc.
+"""

@@ -1,309 +1,236 @@
-"""Preprocessor: `#include` of known headers, macros and conditions (C11 6.10).
+"""Directives by `gcc -E`, with headers of types and macros only, for both readings of a text.
 
-It is based on pcpp, and rejects constructs that a compiler could treat differently: token pasting
-by `##`, conditions on names that a compiler may define, other files, pragmas. It opens no files:
-the texts of possible headers are arguments.
+No other header is opened, and no condition may depend on a macro of another header, so that a text
+means the same on each machine with gcc.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+import resource
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 
-from pcpp import Preprocessor
+from pycparser import c_ast, c_parser
 
 from llmchecker.errors import ProgramError, UnreadableProgram, UnsupportedProgram
-from loop_invariants.frontend.preprocessing.libc_headers import (
-    HEADERS,
-    build_header,
-    can_be_predefined,
-)
+from loop_invariants.frontend.preprocessing.libc_headers import HEADER_MACRO, HEADER_TEXTS
 
-_Token = Any
-_Tokens = Sequence[Any]
-"""Tokens of pcpp, which has no types."""
-
-_MAX_TOKENS = 3_000_000
-"""Maximum number of tokens that macros expand to, intermediate ones included."""
-
-_MAX_INCLUDES = 200
-"""Maximum number of includes, repetitions included: a header may include itself."""
-
+_SECONDS = 10
+_MAX_BYTES = 3_000_000
+"""Maximum size of a preprocessed text, since macros can grow exponentially."""
 _MAX_SHOWN_CHARACTERS = 80
 """Maximum number of characters of a directive in a message."""
 
-_OTHER_DIRECTIVES = frozenset(
-    "line error warning pragma ident sccs include_next import assert unassert embed elifdef "
-    "elifndef region endregion".split()
+_SPACE = r"(?:[ \t\v\f]|/\*.*?\*/)*"
+_OTHER_INCLUDE = re.compile(
+    rf'^{_SPACE}#{_SPACE}include\b(?!{_SPACE}(?:<[^>\n]+>|"[^"/\n]+")).*', flags=re.MULTILINE
 )
-"""Directives of C and compilers that are not supported."""
+"""An include of a folder, which may contain the header, or of a name that a macro builds."""
 
-_LINE_MARKER = re.compile(r"\s*#\s*(?:line\s+)?\d+(?:\s+\"[^\"]*\")?[\s\d]*")
-"""A line marker of an earlier preprocessing: the line of another file."""
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if.*", flags=re.MULTILINE)
+_UNDEFINED = re.compile(r'^#undef (\w+)$|warning: "(\w+)" is not defined', flags=re.MULTILINE)
+_ERROR = re.compile(r"^([^:\n]+):(\d+):(?:\d+:)? (?:fatal )?error: (.*)", flags=re.MULTILINE)
+_MISSING_HEADER = re.compile(r"(.*): No such file or directory")
+_LINE_MARKER = re.compile(r'# (\d+) "(.*?)"')
+_TESTED_MACRO = re.compile(r"^#(?:define|undef) .*", flags=re.MULTILINE)
 
-_LITERAL_INCLUDE = re.compile(r"\s*#\s*include\s*[\"<]")
-"""An include that contains the name of its file, without a macro."""
+_HARMLESS = "noreturn|unused|noinline|always_inline|nothrow|leaf|const|pure|cold|hot|format"
+_ATTRIBUTE = rf"__attribute(?:__)?\s*\(\(\s*(?:_*(?:{_HARMLESS})_*(?:\s*\([^()]*\))?\s*,?\s*)*\)\)"
+GCC_KEYWORDS = {
+    f"__{word}{end}": word
+    for word in ("const", "inline", "restrict", "signed", "volatile")
+    for end in ("", "__")
+} | {"__extension__": ""}
+"""Words of gcc with the meaning of a word of C, or without an effect here."""
+_WORDS = GCC_KEYWORDS | {"__builtin_offsetof": "offsetof"}
+_QUOTED = r"""(?P<quoted>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
+_EXTENSION = re.compile(
+    rf"{_QUOTED}|{_ATTRIBUTE}|(?<![\w$])(?P<word>{'|'.join(_WORDS)})(?![\w$])", flags=re.DOTALL
+)
+# pycparser joins two strings before their escapes are known.
+_SPLIT_ESCAPE = re.compile(
+    r'\\(?:x[0-9a-fA-F]+|[0-7]{1,2})"(?:\s|^#[^\n]*$)*"[0-9a-fA-F]', flags=re.MULTILINE
+)
 
-_NUMBER = re.compile(r"(?<![\w.$])\.?\d(?:[eEpP][+-]|[\w.])*")
-_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)([uU]?(?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU])")
 
-
-def preprocess(text: str, file: str, sibling_files: Mapping[str, str]) -> str:
-    """Execute the directives of a text; every line keeps its number.
+def parse_preprocessed(source: str, file: str, sibling_files: Mapping[str, str]) -> c_ast.FileAST:
+    """Preprocess a C text and parse it as gcc reads it.
 
     Args:
-        text: C text without comments and joined lines.
-        file: name of the file in messages.
-        sibling_files: texts of the headers in the same folder, by name, also without comments and
-            joined lines.
+        source: the C text.
+        file: name of its file in messages.
+        sibling_files: texts of the headers in the same folder, by name.
 
     Raises:
-        UnsupportedProgram: a directive is not supported; the message has its line.
-        UnreadableProgram: a directive is not C.
+        ProgramError: gcc is missing, or gcc or the parser rejects the text.
     """
-    text = _remove_line_markers(text, file)
-    # A text without directives stays as it is.
-    if not re.search(r"^\s*#", text, flags=re.MULTILINE):
-        return text
-    identifiers = frozenset(re.findall(r"\w+", " ".join((text, *sibling_files.values()))))
-    headers = {
-        n: _normalize_numbers(_remove_line_markers(header, n), n)
-        for n, header in sibling_files.items()
-    }
-    return _DirectiveProcessor(file, identifiers, headers).process(_normalize_numbers(text, file))
+    text = preprocess(source, file, sibling_files)
+    if _SPLIT_ESCAPE.search(text):
+        raise _build_unsupported(file, "an escape before the end of a string")
+    text = _EXTENSION.sub(lambda match: match["quoted"] or _WORDS.get(match["word"], ""), text)
+    try:
+        return c_parser.CParser().parse(text, file)
+    except (c_parser.ParseError, ValueError, AssertionError, RecursionError) as error:
+        raise _build_unsupported(file, f"this text ({error})") from error
 
 
-def _remove_line_markers(text: str, file: str) -> str:
-    """Replace line markers by empty lines; reject `#` in other lines of code."""
-    lines = text.split("\n")
-    for number, line in enumerate(lines, 1):
-        # Only a line that begins with `#` is a directive.
-        if "#" not in line or re.match(r"\s*#", line):
-            lines[number - 1] = "" if _LINE_MARKER.fullmatch(line) else line
-        elif "#" in re.sub(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", "", line):
-            raise UnsupportedProgram(
-                f"{file}:{number}: {_format_line(line)} is not supported; rewrite it"
+def preprocess(
+    source: str,
+    file: str,
+    sibling_files: Mapping[str, str],
+    refused_macro: re.Pattern[str] = HEADER_MACRO,
+) -> str:
+    """Return the output of `gcc -E` for a text, with its line markers.
+
+    Args:
+        source: the C text.
+        file: name of its file in messages.
+        sibling_files: texts of the headers in the same folder, by name.
+        refused_macro: names of which no condition may depend without their definition.
+
+    Raises:
+        UnsupportedProgram: gcc is missing, or a directive depends on another header.
+        UnreadableProgram: gcc rejects a directive.
+    """
+    texts = {"program.c": source, **sibling_files}
+    names = {name: file if name == "program.c" else name for name in texts}
+    for name, text in texts.items():
+        if other := _OTHER_INCLUDE.search(text):
+            line = text.count("\n", 0, other.start()) + 1
+            fix = "put the header into the folder of the program and name it"
+            raise _build_unsupported(f"{names[name]}:{line}", format_directive(other.group()), fix)
+    conditions = _find_conditions(texts, refused_macro)
+    output, report = _run_gcc(texts, names, ["-dU", "-Wundef"] if conditions else ["-w"])
+    for pair in _UNDEFINED.findall("\n".join((output, report))):
+        macro = pair[0] or pair[1]
+        if macro in conditions:
+            name, line = conditions[macro]
+            problem = f"a condition on {macro}, which a compiler may define,"
+            raise _build_unsupported(f"{names[name]}:{line}", problem)
+    # The option that lists tested macros writes each into a line of its own.
+    return _TESTED_MACRO.sub("", output) if conditions else output
+
+
+def _find_conditions(
+    texts: Mapping[str, str], refused_macro: re.Pattern[str]
+) -> dict[str, tuple[str, int]]:
+    """Return the file and line of the first condition on each refused macro, by name."""
+    conditions: dict[str, tuple[str, int]] = {}
+    for name, text in texts.items():
+        for condition in _CONDITION.finditer(text):
+            line = text.count("\n", 0, condition.start()) + 1
+            for word in re.findall(r"\w+", condition.group()):
+                if refused_macro.fullmatch(word):
+                    conditions.setdefault(word, (name, line))
+    # A name with an underscore that a text defines itself, such as a guard, belongs to the text.
+    for text in texts.values():
+        for word in re.findall(r"#\s*define\s+(_\w+)", text):
+            conditions.pop(word, None)
+    return conditions
+
+
+def _run_gcc(
+    texts: Mapping[str, str], names: Mapping[str, str], options: list[str]
+) -> tuple[str, str]:
+    """Return the output and the warnings of gcc's preprocessor."""
+    file = names["program.c"]
+    if shutil.which("gcc") is None:
+        raise UnsupportedProgram(f"{file}: gcc is not installed; install it")
+    with tempfile.TemporaryDirectory(prefix="llmchecker-") as name:
+        folder = Path(name)
+        headers = {f"headers/{header}": text for header, text in HEADER_TEXTS.items()}
+        for path, text in {**headers, **texts}.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+        # A header in angle brackets is one of the C library first.
+        command = ["gcc", "-E", "-std=gnu11", "-nostdinc", *options]
+        command += ["-I", "headers", "-idirafter", ".", "program.c", "-o", "output"]
+        try:
+            process = subprocess.run(
+                command,
+                cwd=folder,
+                capture_output=True,
+                timeout=_SECONDS,
+                check=False,
+                preexec_fn=partial(
+                    resource.setrlimit, resource.RLIMIT_FSIZE, (_MAX_BYTES, _MAX_BYTES)
+                ),
             )
-    return "\n".join(lines)
+        except subprocess.TimeoutExpired as error:
+            raise _build_unsupported(file, "a text that gcc does not preprocess in time") from error
+        report = process.stderr.decode(errors="replace")
+        if "File size limit exceeded" in report:
+            construct = f"a text with macros of more than {_MAX_BYTES:,} bytes"
+            raise _build_unsupported(file, construct, "expand them")
+        if process.returncode != 0:
+            raise _build_rejection(report, texts, names)
+        return (folder / "output").read_text(encoding="utf-8", errors="replace"), report
 
 
-def _format_line(line: str) -> str:
+def _build_rejection(
+    report: str, texts: Mapping[str, str], names: Mapping[str, str]
+) -> ProgramError:
+    """Build the error for the first error of gcc's report."""
+    match = _ERROR.search(report)
+    if match is None:
+        return _build_unsupported(names["program.c"], f"a text that gcc rejects ({report.strip()})")
+    location, problem = f"{names.get(match[1], match[1])}:{match[2]}", match[3]
+    directive = texts.get(match[1], "").split("\n")[int(match[2]) - 1]
+    missing = _MISSING_HEADER.fullmatch(problem)
+    # The headers of C end in .h, those of the C++ library do not.
+    if missing and "." not in missing[1]:
+        problem = f"{directive.strip()} is C++ and not C; verify a C program"
+        return UnreadableProgram(f"{location}: {problem}")
+    if missing:
+        fix = "include a header that docs/covered_c.md lists, or one of the program's folder"
+        return _build_unsupported(location, format_directive(directive), fix)
+    if problem.startswith(("#error", "#include nested")):
+        return _build_unsupported(location, f"{format_directive(directive)} ({problem})")
+    return UnreadableProgram(f"{location}: {problem}; correct it")
+
+
+def _build_unsupported(place: str, construct: str, fix: str = "rewrite it") -> UnsupportedProgram:
+    return UnsupportedProgram(f"{place}: {construct} is not supported; {fix}")
+
+
+def format_directive(line: str) -> str:
+    """Format a directive for messages."""
     line = line.strip()
     return repr(line if len(line) <= _MAX_SHOWN_CHARACTERS else f"{line[:_MAX_SHOWN_CHARACTERS]}…")
 
 
-def _normalize_numbers(text: str, file: str) -> str:
-    """Rewrite numbers and names so that pcpp reads each as a single token."""
+def restore_lines(output: str, file: str, count: int) -> str:
+    """Put each token of the preprocessor's output into its line of the text.
 
-    def normalize(match: re.Match[str]) -> str:
-        integer = _INTEGER.fullmatch(match.group())
-        if integer is None:
-            line = text.count("\n", 0, match.start()) + 1
-            raise UnsupportedProgram(
-                f"{file}:{line}: the constant {match.group()} beside directives is not supported; "
-                "remove it"
-            )
-        # `long long` has the width of `long`, and pcpp does not support its suffix.
-        return integer[1] + integer[2].lower().replace("ll", "l")
-
-    if "$" in text:
-        line = text.count("\n", 0, text.index("$")) + 1
-        raise UnsupportedProgram(
-            f"{file}:{line}: '$' beside directives is not supported; remove it"
-        )
-    return _NUMBER.sub(normalize, text)
-
-
-class _DirectiveProcessor(Preprocessor):  # type: ignore[misc]  # pcpp has no types
-    """A preprocessor for one file.
+    The tokens of a header are in the line of its directive.
 
     Args:
+        output: the output of `preprocess`.
         file: name of the file in messages.
-        words: all words of the text.
-        sibling_files: texts of the headers in the same folder, by name.
+        count: number of lines of the text.
+
+    Raises:
+        UnsupportedProgram: the output contains another directive, such as a pragma.
     """
-
-    def __init__(self, file: str, words: frozenset[str], sibling_files: Mapping[str, str]) -> None:
-        super().__init__()
-        # pcpp defines macros such as `__DATE__`, which are rejected by name instead.
-        self.macros.clear()
-        self.expand_linemacro = self.expand_filemacro = self.expand_countermacro = False
-        self._file = file
-        self._words = words
-        self._sibling_files = sibling_files
-        self._token_count = 0
-        self._include_count = 0
-        self._pending_error: ProgramError | None = None
-
-    def process(self, text: str) -> str:
-        """Return the text without directives and with expanded macros."""
-        lines = [""] * (text.count("\n") + 1)
-        # pcpp requires a line end after a directive.
-        self.parse(text + "\n", "")
-        last_token = None
-        try:
-            for token in iter(self.token, None):
-                value = '""' if token.type == self.t_STRING else token.value
-                if "\n" in value:
-                    continue
-                line_index = token.lineno - 1
-                # Two adjacent tokens from macros must not become one token.
-                macro_origin = getattr(token, "expanded_from", None) or getattr(
-                    last_token, "expanded_from", None
-                )
-                is_joined = last_token is not None and last_token.value == "^" and value == "="
-                lines[line_index] += f" {value}" if macro_origin and not is_joined else value
-                last_token = token
-        except RecursionError as error:
-            raise UnsupportedProgram(
-                f"{self._file}: macros nested too deeply are not supported; expand them"
-            ) from error
-        except (IndexError, AttributeError, TypeError, ValueError) as error:
-            # pcpp raises these errors for incomplete directives.
-            location = getattr(self.lastdirective, "lineno", "?")
-            raise UnreadableProgram(
-                f"{self._file}:{location}: a directive is not C; correct it"
-            ) from error
-        return "\n".join(line.rstrip() for line in lines)
-
-    def on_error(self, file: str, line: int, msg: str) -> None:
-        """Raise the error of a wrong directive, or of the evaluation of a directive."""
-        # pcpp reports errors of its callbacks here, without their message.
-        if self._pending_error is not None:
-            raise self._pending_error
-        raise UnreadableProgram(f"{self._file}:{line or '?'}: {msg}; correct it")
-
-    def on_directive_handle(
-        self, directive: _Token, toks: _Tokens, ifpassthru: bool, precedingtoks: _Tokens
-    ) -> bool:
-        """Remember the current directive, also in skipped parts of the text."""
-        self.lastdirective = directive
-        return True
-
-    def on_directive_unknown(
-        self, directive: _Token, toks: _Tokens, ifpassthru: bool, precedingtoks: _Tokens
-    ) -> NoReturn:
-        """Reject a directive that pcpp does not implement."""
-        if directive.value not in _OTHER_DIRECTIVES:
-            self._pending_error = UnreadableProgram(
-                f"{self._file}:{directive.lineno}: #{directive.value[:_MAX_SHOWN_CHARACTERS]} is "
-                "no directive of C; correct it"
-            )
-            raise self._pending_error
-        raise self._build_error(directive, f"#{directive.value} {_join_tokens(toks)}")
-
-    def on_unknown_macro_in_defined_expr(self, tok: _Token) -> bool:
-        """Evaluate `defined` for a macro that the text does not define: false."""
-        self._check_unknown_macro(tok.value)
-        return False
-
-    def on_unknown_macro_in_expr(self, ident: str) -> int:
-        """Evaluate a name in a condition that is not a macro: 0 (C11 6.10.1p4)."""
-        self._check_unknown_macro(ident)
-        return 0
-
-    def on_unknown_macro_function_in_expr(self, ident: str) -> NoReturn:
-        """Reject a call in a condition of a name that is not a macro."""
-        raise self._build_error(self.lastdirective, f"a condition that calls {ident}")
-
-    def include(self, tokens: _Tokens, original_line: _Tokens) -> Iterator[_Token]:
-        """Yield the tokens of a header, all at the line of the directive."""
-        directive, self._include_count = self.lastdirective, self._include_count + 1
-        if self._include_count > _MAX_INCLUDES:
-            raise self._build_error(directive, f"including more than {_MAX_INCLUDES} headers")
-        header_name = _join_tokens(tokens)
-        if header_name.startswith('"') and not _LITERAL_INCLUDE.match(_join_tokens(original_line)):
-            # The search for headers expands no macros, so a header of this name may be missing.
-            raise self._build_error(
-                directive, f"an #include whose name a macro builds, {header_name},"
-            )
-        text = self._find_header(header_name)
-        header_tokens = [
-            t for t in self.parsegen(text + "\n", header_name, header_name) if "\n" not in t.value
-        ]
-        last_value = next(
-            (token.value for token in reversed(header_tokens) if token.value.strip()), ";"
-        )
-        if last_value not in (";", "}"):
-            # The text after the directive could be the arguments of a macro in the header.
-            raise self._build_error(
-                directive, f"the header {header_name}, which ends in {last_value!r},"
-            )
-        for token in header_tokens:
-            token.lineno = directive.lineno
-            yield token
-
-    def _find_header(self, quoted_name: str) -> str:
-        """Return a header; quotes search the program's folder first (C11 6.10.2p3)."""
-        name, marks = quoted_name[1:-1], quoted_name[:1] + quoted_name[-1:]
-        if marks == '""' and "/" in name:
-            # Such a file has priority over the C library, and only one folder is searched.
-            fix = "put the header into the folder of the program"
-            raise self._build_error(self.lastdirective, f"#include {quoted_name}", fix)
-        if marks == '""' and name in self._sibling_files:
-            return self._sibling_files[name]
-        if marks in ('""', "<>") and name in HEADERS:
-            # The macro NDEBUG would disable all assertions.
-            if name == "assert.h" and "NDEBUG" in self.macros:
-                raise self._build_error(self.lastdirective, "<assert.h> with NDEBUG")
-            return build_header(name, self._words)
-        if marks == "<>" and name in self._sibling_files:
-            return self._sibling_files[name]
-        # the headers of C end in .h, those of the C++ library do not
-        if marks == "<>" and "." not in name:
-            shown, line = quoted_name[:_MAX_SHOWN_CHARACTERS], self.lastdirective.lineno
-            self._pending_error = UnreadableProgram(
-                f"{self._file}:{line}: #include {shown} is C++ and not C; verify a C program"
-            )
-            raise self._pending_error
-        fix = "include a header that docs/covered_c.md lists, or one of the program's folder"
-        raise self._build_error(self.lastdirective, f"#include {quoted_name}", fix)
-
-    def define(self, tokens: Any) -> None:
-        """Define a macro; reject one that pastes tokens or has variable arguments."""
-        if not isinstance(tokens, str):
-            name = tokens[0].value if tokens else ""
-            if any("##" in token.value for token in tokens if token.type != self.t_STRING):
-                raise self._build_error(tokens[0], f"## in the macro {name}")
-            if name in ("", "defined") or "..." in _join_tokens(tokens).replace(" ", ""):
-                raise self._build_error(self.lastdirective, f"the macro {name}")
-        super().define(tokens)
-
-    def collect_args(self, tokenlist: _Tokens, ignore_errors: bool = False) -> Any:
-        """Collect the arguments of a macro; reject a call that a directive interrupts."""
-        arguments = super().collect_args(tokenlist, ignore_errors)
-        if arguments[0] == 0:
-            problem = f"a macro whose arguments do not end: {_join_tokens(tokenlist[:9]).strip()}"
-            raise self._build_error(tokenlist[0], problem)
-        return arguments
-
-    def expand_macros(self, tokens: _Tokens, expanding_from: Sequence[str] = ()) -> Any:
-        """Expand macros, up to a maximum number of tokens."""
-        # The limit also counts intermediate tokens, since macros can grow exponentially.
-        self._token_count += len(tokens)
-        if self._token_count > _MAX_TOKENS:
-            raise UnsupportedProgram(
-                f"{self._file}: macros of more than {_MAX_TOKENS:,} tokens are not supported; "
-                "expand them"
-            )
-        expansion = super().expand_macros(tokens, list(expanding_from))
-        self._token_count += len(expansion)
-        return expansion
-
-    def _check_unknown_macro(self, name: str) -> None:
-        if can_be_predefined(name):
-            problem = f"a condition on {name}, which a compiler may define,"
-            raise self._build_error(self.lastdirective, problem)
-
-    def _build_error(
-        self, token: _Token, construct: str, fix: str = "rewrite it"
-    ) -> UnsupportedProgram:
-        description = _format_line(construct) if construct.startswith("#") else construct
-        location = getattr(token, "source", "").strip('<>"') or self._file
-        self._pending_error = UnsupportedProgram(
-            f"{location}:{token.lineno}: {description} is not supported; {fix}"
-        )
-        return self._pending_error
-
-
-def _join_tokens(tokens: _Tokens) -> str:
-    return "".join(token.value for token in tokens)
+    lines = [""] * (count + 1)
+    header_lines: list[str] = []
+    name, number = "program.c", 1
+    for line in output.splitlines():
+        if marker := _LINE_MARKER.match(line):
+            number, name = int(marker[1]), marker[2]
+            if name == "program.c" and header_lines:
+                lines[number - 2] += " ".join(header_lines)
+                header_lines = []
+            continue
+        if line.lstrip().startswith("#"):
+            place = f"{file if name == 'program.c' else Path(name).name}:{number}"
+            raise _build_unsupported(place, format_directive(line))
+        if name == "program.c":
+            lines[number - 1] += line
+        else:
+            header_lines.append(line)
+        number += 1
+    return "\n".join(lines[:count])

@@ -1,9 +1,9 @@
 """Translation phases of C text before parsing (C11 5.1.1.2), in order.
 
 First, a line that ends in a backslash is joined to the next, even inside a `//` comment. Then
-comments are replaced by spaces. Then `preprocessor` executes the directives. Other text with
-another meaning for a compiler is rejected: trigraphs, digraphs, attributes that change a program's
-behaviour, and words of the compiler.
+comments are replaced by spaces, and assertions in them by calls. Then `preprocessor` executes the
+directives. Other text with another meaning for a compiler is rejected: trigraphs, digraphs,
+attributes that change a program's behaviour, and words of the compiler.
 """
 
 import re
@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
-from loop_invariants.frontend.preprocessing.preprocessor import preprocess
+from loop_invariants.frontend.preprocessing.libc_headers import COMPILER_MACRO
+from loop_invariants.frontend.preprocessing.preprocessor import (
+    GCC_KEYWORDS,
+    format_directive,
+    preprocess,
+    restore_lines,
+)
 
 STOP_FUNCTIONS = frozenset(("abort", "exit"))
 """Functions that end the run."""
@@ -47,25 +53,16 @@ _FORBIDDEN_CHARACTER = re.compile(r"[^\t\n -~]|[\\@`\"']")
 _FOREIGN_CHARACTER = re.compile(r"[^\t\n\v\f\r -~]|[@`]")
 """Characters of no token of C, unless they are letters."""
 
+_LINE_MARKER = re.compile(
+    r"^[ \t]*#[ \t]*(?:line[ \t]+)?\d+(?:[ \t]+\"[^\"\n]*\")?[ \t\d]*$", flags=re.MULTILINE
+)
+"""A line marker of an earlier preprocessing: the line of another file."""
+
 _ATTRIBUTE = re.compile(r"(?<![\w$])__attribute(?:__)?\s*\(\s*\(")
 _MAX_DECLARATION_LENGTH = 400
 """Maximum number of characters of a declaration before an attribute."""
 
 _WORD = re.compile(r"(?<![\w$])[A-Za-z_$][\w$]*", flags=re.ASCII)
-
-_GCC_KEYWORDS = {
-    "__extension__": "",
-    "__restrict": "restrict",
-    "__restrict__": "restrict",
-    "__inline": "inline",
-    "__inline__": "inline",
-    "__const": "const",
-    "__const__": "const",
-    "__signed": "signed",
-    "__signed__": "signed",
-    "__volatile__": "volatile",
-}
-"""Words of gcc with the meaning of a word of C, or without an effect here."""
 
 _COMPILER_WORD = re.compile(
     r"_Alignas|_Alignof|_Atomic|_Complex|_Generic|_Imaginary|_Noreturn|_Pragma"
@@ -124,9 +121,13 @@ def translate(
         UnsupportedProgram: a compiler may interpret the text differently from the parser.
         UnreadableProgram: a string or a character constant has no end.
     """
-    headers = {name: _apply_early_phases(text, name) for name, text in sibling_files.items()}
-    text = preprocess(_apply_early_phases(source, file), file, headers)
-    text = _WORD.sub(lambda match: _GCC_KEYWORDS.get(match.group(), match.group()), text)
+    text = _apply_early_phases(source, file)
+    # A text without directives stays as it is.
+    if re.search(r"^\s*#", text, flags=re.MULTILINE):
+        headers = {name: _apply_early_phases(part, name) for name, part in sibling_files.items()}
+        output = preprocess(text, file, headers, COMPILER_MACRO)
+        text = _empty_strings(restore_lines(output, file, text.count("\n") + 1))
+    text = _WORD.sub(lambda match: GCC_KEYWORDS.get(match.group(), match.group()), text)
     text = _remove_attributes(_MODE_TYPEDEF.sub(_rewrite_mode_typedef, text))
     # After preprocessing, so that words in skipped parts do not matter.
     _check_compiler_words(text, file)
@@ -139,7 +140,16 @@ def _apply_early_phases(source: str, file: str) -> str:
     _check_no_match(
         re.search(ANNOTATION_FUNCTION, source), source, file, f"the name {ANNOTATION_FUNCTION}"
     )
-    return _replace_comments(_join_lines(_normalize_line_ends(source, file), file), file)
+    text = _replace_comments(_join_lines(_normalize_line_ends(source, file), file), file)
+    # The text itself has the lines that messages name.
+    text = _LINE_MARKER.sub("", text)
+    for number, line in enumerate(text.split("\n"), 1):
+        # Only a line that begins with `#` is a directive.
+        if re.search(r"\S.*#", _mask_literals(line)) and not re.match(r"\s*#", line):
+            raise UnsupportedProgram(
+                f"{file}:{number}: {format_directive(line)} is not supported; rewrite it"
+            )
+    return text
 
 
 def _normalize_line_ends(source: str, file: str) -> str:
@@ -331,6 +341,13 @@ def _mask_literals(text: str) -> str:
     return "".join(
         " " * len(match.group()) if match.lastgroup in ("text", "character") else match.group()
         for match in _LEXEME.finditer(text)
+    )
+
+
+def _empty_strings(text: str) -> str:
+    """Empty the strings of macros, as those of the text."""
+    return "".join(
+        '""' if match.lastgroup == "text" else match.group() for match in _LEXEME.finditer(text)
     )
 
 
