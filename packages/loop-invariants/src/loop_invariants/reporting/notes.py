@@ -67,7 +67,7 @@ def build_source_notes(attempts: AttemptsByModel) -> list[str]:
     gain_notes = [
         _describe_model_gain(model, str(semantics), group)
         for model, model_attempts in attempts.items()
-        for semantics, group in build_frame(model_attempts).groupby("semantics", sort=False)
+        for semantics, group in build_frame({"": model_attempts}).groupby("semantics", sort=False)
     ]
     unsolved_notes = _collect_notes(attempts, _describe_unsolved)
     return [
@@ -81,7 +81,7 @@ def build_source_notes(attempts: AttemptsByModel) -> list[str]:
 
 def build_tool_notes(attempts: Sequence[Attempt]) -> list[str]:
     """Build the notes of the table of tools, one paragraph each."""
-    frame = build_frame(attempts)
+    frame = build_frame({"": attempts})
     return [
         _LEGEND_OF_TOOLS,
         _LEGEND_OF_LIMITS,
@@ -105,7 +105,7 @@ def build_used_invariant_notes(attempts: Sequence[Attempt]) -> list[str]:
         _LEGEND_OF_INVARIANTS,
         _LEGEND_OF_LIMITS,
         *messages,
-        *_describe_untreated(build_frame(attempts)),
+        *_describe_untreated(build_frame({"": attempts})),
     ]
 
 
@@ -133,7 +133,7 @@ def _collect_notes(
         dict.fromkeys(
             note
             for model_attempts in attempts.values()
-            for note in notes(build_frame(model_attempts))
+            for note in notes(build_frame({"": model_attempts}))
         )
     )
 

@@ -5,9 +5,9 @@ programs have columns of their own, and the notes list them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -15,7 +15,6 @@ from llmchecker.errors import InvalidTable
 from llmchecker.utils.number_format import format_count
 from loop_invariants.experiments.attempts import THIS_METHOD, Attempt
 from loop_invariants.experiments.provable_records import QUERIES, ProvableProbability
-from loop_invariants.ir.expressions import Semantics
 from loop_invariants.verification.result import Limit, Outcome
 
 _COLUMNS_OF_VARIANTS = """
@@ -35,7 +34,7 @@ _COLUMNS_OF_SECONDS = """
 """.split()
 _COLUMNS_OF_PUBLISHED_FIGURES = ["tool", "programs", "solved"]
 
-_PROVABLE_COLUMNS = ("lower", "upper", "value", "text")
+_PROVABLE_COLUMNS = ["lower", "upper", "value", "text"]
 
 PROGRAM_SOURCES = "program"
 """The combination to compare models with: all sources of the program itself."""
@@ -47,6 +46,41 @@ AttemptsByModel = Mapping[str, Sequence[Attempt]]
 """Attempts by the label of the proposing model."""
 
 
+def _format_limits(limits: Iterable[Sequence[Limit]]) -> str | None:
+    """Format the limits that ended attempts without an answer, with counts."""
+    counts = Counter(chain.from_iterable(limits))
+    return ", ".join(f"{limit}: {counts[limit]}" for limit in Limit if counts[limit]) or None
+
+
+_FIGURES = {
+    **{
+        name: (name, "sum")
+        for name in """
+            solved unique beyond_program missed_of_program parse_errors false timeouts unsupported
+            unreadable other not_treated
+        """.split()
+    },
+    "programs": ("program", "size"),
+    "mean_seconds_of_solved": ("seconds_of_solved", "mean"),
+    "mean_iterations_of_solved": ("iterations_of_solved", "mean"),
+    "limits": ("limits", _format_limits),
+}
+"""The figures of a group of attempts: the column of `build_frame`, and its aggregation."""
+
+
+def _aggregate(attempts: AttemptsByModel, way: str, columns: Sequence[str]) -> pd.DataFrame:
+    """Aggregate the attempts of each model, semantics and way.
+
+    Args:
+        attempts: the attempts.
+        way: name of the column of the ways.
+        columns: columns of the result: `model`, `semantics`, the ways, or keys of `_FIGURES`.
+    """
+    groups = build_frame(attempts).groupby(["model", "semantics", "way"], sort=False)
+    table = groups.agg(**{name: _FIGURES[name] for name in columns if name in _FIGURES})
+    return table.reset_index().rename(columns={"way": way})[list(columns)]
+
+
 def build_variants_table(attempts: AttemptsByModel) -> pd.DataFrame:
     """Build the paper's Table 1, by model, semantics and prompt variant.
 
@@ -56,20 +90,7 @@ def build_variants_table(attempts: AttemptsByModel) -> pd.DataFrame:
     Raises:
         InvalidTable: a program has two attempts by the same way.
     """
-    records = [
-        {
-            "model": model,
-            "semantics": semantics,
-            "variant": strategy,
-            **_count_outcomes(group),
-            "unique": len(_select_unique(semantics_group, strategy)),
-            "mean_iterations_of_solved": group.loc[group["solved"], "iterations"].mean(),
-            "parse_errors": group["parse_errors"].sum(),
-        }
-        for model, semantics, semantics_group, strategy, group in _iter_groups(attempts)
-    ]
-    table = pd.DataFrame(records, columns=_COLUMNS_OF_VARIANTS)
-    return table.astype({"parse_errors": "Int64"})
+    return _aggregate(attempts, "variant", _COLUMNS_OF_VARIANTS)
 
 
 def build_sources_table(attempts: AttemptsByModel) -> pd.DataFrame:
@@ -82,23 +103,7 @@ def build_sources_table(attempts: AttemptsByModel) -> pd.DataFrame:
     Raises:
         InvalidTable: a program has two attempts by the same way.
     """
-    records = [
-        {
-            "model": model,
-            "semantics": semantics,
-            "sources": strategy,
-            **_count_outcomes(group),
-            "unique": len(_select_unique(semantics_group, strategy)),
-            "beyond_program": len(
-                _select_solved(group) - select_solved_by(semantics_group, [PROGRAM_SOURCES])
-            ),
-            "missed_of_program": len(
-                select_solved_by(semantics_group, [PROGRAM_SOURCES]) - _select_solved(group)
-            ),
-        }
-        for model, semantics, semantics_group, strategy, group in _iter_groups(attempts)
-    ]
-    return pd.DataFrame(records, columns=_COLUMNS_OF_SOURCES)
+    return _aggregate(attempts, "sources", _COLUMNS_OF_SOURCES)
 
 
 def build_tools_table(attempts: Sequence[Attempt], published_figures: pd.DataFrame) -> pd.DataFrame:
@@ -113,39 +118,15 @@ def build_tools_table(attempts: Sequence[Attempt], published_figures: pd.DataFra
     Raises:
         InvalidTable: a program has two attempts by the same way.
     """
-    records = [
-        {
-            "tool": strategy,
-            "semantics": semantics,
-            **_count_outcomes(group),
-            "unsupported": (group["outcome"] == Outcome.UNSUPPORTED).sum(),
-            "unreadable": (group["outcome"] == Outcome.UNREADABLE).sum(),
-        }
-        for (semantics, strategy), group in build_frame(attempts).groupby(
-            ["semantics", "way"], sort=False
-        )
-    ]
-    measured_figures = pd.DataFrame(records, columns=_COLUMNS_OF_TOOLS)
-    # `other` completes the outcomes to the number of programs.
-    outcome_columns = ["solved", "false", "timeouts", "unsupported", "unreadable"]
-    measured_figures["other"] = measured_figures["programs"] - measured_figures[
-        outcome_columns
-    ].sum(axis=1)
-    # Published figures have no semantics, so they have rows and columns of their own.
+    measured_columns = [name for name in _COLUMNS_OF_TOOLS if not name.startswith("published_")]
+    measured_rows = _aggregate({"": attempts}, "tool", measured_columns)
     published_rows = published_figures.rename(
-        columns=lambda c: c if c == "tool" else f"published_{c}"
+        columns=lambda name: name if name == "tool" else f"published_{name}"
     )
-    table = pd.concat(
-        [measured_figures.astype(object), published_rows.astype(object)], ignore_index=True
-    )
-    integer_columns = [
-        column
-        for column in _COLUMNS_OF_TOOLS[2:]
-        if column not in ("mean_seconds_of_solved", "limits")
-    ]
-    dtypes: dict[str, Any] = dict.fromkeys(integer_columns, "Int64")
-    dtypes["mean_seconds_of_solved"] = float
-    return table[_COLUMNS_OF_TOOLS].astype(dtypes)
+    table = pd.concat([measured_rows, published_rows], ignore_index=True)[_COLUMNS_OF_TOOLS]
+    # A plain integer column has no empty cells.
+    others = ("tool", "semantics", "limits", "mean_seconds_of_solved")
+    return table.astype({name: "Int64" for name in _COLUMNS_OF_TOOLS if name not in others})
 
 
 def build_used_invariants_table(attempts: Sequence[Attempt]) -> pd.DataFrame:
@@ -161,24 +142,19 @@ def build_used_invariants_table(attempts: Sequence[Attempt]) -> pd.DataFrame:
     Raises:
         InvalidTable: a program has two attempts with the same semantics.
     """
-    attempts_by_program: dict[str, dict[Semantics, Attempt]] = {}
-    for attempt in attempts:
-        attempts_by_semantics = attempts_by_program.setdefault(attempt.program, {})
-        if attempt.semantics in attempts_by_semantics:
-            raise InvalidTable(_format_duplicate(attempt.program, attempt.semantics))
-        attempts_by_semantics[attempt.semantics] = attempt
+    build_frame({"": attempts})  # raises for two attempts
+    by_key = {(attempt.program, attempt.semantics): attempt for attempt in attempts}
     semantics = list(dict.fromkeys(attempt.semantics for attempt in attempts))
     fields = ("outcome", "limits", "invariants", "sources")
     columns = ["program", "line", *(f"{field}_{s}" for s in semantics for field in fields)]
     records = []
-    for program, program_attempts in attempts_by_program.items():
-        lines = sorted(
-            {i.line for attempt in program_attempts.values() for i in attempt.invariants}
-        )
+    for program in dict.fromkeys(attempt.program for attempt in attempts):
+        program_attempts = [by_key.get((program, s)) for s in semantics]
+        lines = {i.line for attempt in program_attempts if attempt for i in attempt.invariants}
         # A program without invariants keeps its outcome in a row without a line.
-        for line in (*lines,) or (None,):
-            cells = [_build_invariant_cells(program_attempts.get(s), line) for s in semantics]
-            records.append([program, line, *(cell for loop_cells in cells for cell in loop_cells)])
+        for line in (*sorted(lines),) or (None,):
+            cells = (_build_invariant_cells(attempt, line) for attempt in program_attempts)
+            records.append([program, line, *chain.from_iterable(cells)])
     return pd.DataFrame(records, columns=columns).astype({"line": "Int64"})
 
 
@@ -193,30 +169,24 @@ def build_solved_sets_table(attempts: Sequence[Attempt]) -> pd.DataFrame:
     Raises:
         InvalidTable: a program has two attempts by the same way.
     """
-    frame = build_frame(attempts)
+    frame = build_frame({"": attempts})
     strategies = list(frame["way"].unique())
-    records = []
-    for semantics, group in frame.groupby("semantics", sort=False):
-        solved = {strategy: select_solved_by(group, [strategy]) for strategy in strategies}
-        program_sets: dict[tuple[bool, ...], list[str]] = {}
-        for program in group["program"].unique():
-            solvers = tuple(program in solved[strategy] for strategy in strategies)
-            program_sets.setdefault(solvers, []).append(program)
-        # Unsolved programs are last, in any number.
-        sorted_solvers = sorted(
-            program_sets,
-            key=lambda by: (not any(by), -len(program_sets[by])),
-        )
-        records += [
-            [
-                semantics,
-                *solvers,
-                len(program_sets[solvers]),
-                " ".join(program_sets[solvers]),
-            ]
-            for solvers in sorted_solvers
-        ]
-    return pd.DataFrame(records, columns=["semantics", *strategies, "programs", "names"])
+    # In the order of the attempts: a pivot sorts its rows and columns.
+    programs = pd.MultiIndex.from_frame(frame[["semantics", "program"]].drop_duplicates())
+    solved = frame.pivot(index=["semantics", "program"], columns="way", values="solved")
+    solved = solved.reindex(programs, columns=strategies).fillna(False).astype(bool)
+    # A way may have the name of a column, so the programs are no column here.
+    semantics, names = (
+        programs.get_level_values(level).to_series(solved.index) for level in (0, 1)
+    )
+    groups = names.groupby([semantics, *(solved[way] for way in strategies)], sort=False)
+    sets = groups.agg(programs="size", names=" ".join).reset_index()
+    # Unsolved programs are last, in any number.
+    sets["is_unsolved"] = ~sets[strategies].any(axis=1)
+    sets = sets.sort_values(["is_unsolved", "programs"], ascending=[True, False], kind="stable")
+    places = {name: place for place, name in enumerate(frame["semantics"].unique())}
+    sets = sets.sort_values("semantics", key=lambda names: names.map(places), kind="stable")
+    return sets.drop(columns="is_unsolved").reset_index(drop=True)
 
 
 def build_seconds_table(attempts: Sequence[Attempt], method: str = THIS_METHOD) -> pd.DataFrame:
@@ -233,7 +203,7 @@ def build_seconds_table(attempts: Sequence[Attempt], method: str = THIS_METHOD) 
     Raises:
         InvalidTable: a program has two attempts by the same way.
     """
-    frame = build_frame(attempts)[["program", "semantics", "way", "outcome", "seconds"]]
+    frame = build_frame({"": attempts})[["program", "semantics", "way", "outcome", "seconds"]]
     method_rows = frame[frame["way"] == method].drop(columns="way")
     tool_rows = frame[frame["way"] != method].rename(
         columns={"way": "tool", "outcome": "tool_outcome", "seconds": "tool_seconds"}
@@ -243,21 +213,18 @@ def build_seconds_table(attempts: Sequence[Attempt], method: str = THIS_METHOD) 
 
 def build_provable_table(by_model: Mapping[str, Sequence[ProvableProbability]]) -> pd.DataFrame:
     """Build the table of provable invariants, by loop, semantics and model."""
-    columns = ["program", "line", "semantics", "model"]
-    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for model, records in by_model.items():
-        for record in records:
-            key = (record.program, record.line, record.semantics, model)
-            key_cells: dict[str, Any] = dict(zip(columns, key, strict=True))
-            # Both queries of a loop are in one row.
-            row = rows.setdefault(key, key_cells)
-            row |= {
-                f"{record.wanted}_{name}": figure
-                for name, figure in _select_figures(record).items()
-            }
-    columns += [f"{query}_{figure}" for query in QUERIES for figure in _PROVABLE_COLUMNS]
-    sorted_rows = sorted(rows.items(), key=lambda item: item[0])
-    return pd.DataFrame([row for _, row in sorted_rows], columns=columns)
+    keys = ["program", "line", "semantics", "model"]
+    records = [
+        vars(record) | {"model": model, "text": record.text or None}
+        for model, model_records in by_model.items()
+        for record in model_records
+    ]
+    frame = pd.DataFrame(records, columns=[*keys, "wanted", *_PROVABLE_COLUMNS])
+    # Both queries of a loop are in one row.
+    table = frame.pivot(index=keys, columns="wanted", values=_PROVABLE_COLUMNS)
+    table.columns = table.columns.map("{0[1]}_{0[0]}".format)
+    columns = [f"{query}_{figure}" for query in QUERIES for figure in _PROVABLE_COLUMNS]
+    return table.infer_objects().reset_index().reindex(columns=[*keys, *columns])
 
 
 def read_published(path: str | Path) -> pd.DataFrame:
@@ -275,84 +242,60 @@ def read_published(path: str | Path) -> pd.DataFrame:
         raise InvalidTable(
             f"{path}: the columns are {', '.join(table.columns)}; expected {expected}"
         )
-    rows = zip(table["tool"], table["solved"], table["programs"], strict=True)
-    for tool, solved, programs in rows:
-        if not 0 <= solved <= programs:
-            raise InvalidTable(
-                f"{path}: {tool} solves {solved} of {format_count(programs, 'program')}"
-            )
+    impossible = table[~table["solved"].between(0, table["programs"])]
+    for tool, programs, solved in impossible.itertuples(index=False):
+        raise InvalidTable(f"{path}: {tool} solves {solved} of {format_count(programs, 'program')}")
     return table
 
 
-def _select_figures(record: ProvableProbability) -> dict[str, float | str | None]:
-    return {name: getattr(record, name) for name in _PROVABLE_COLUMNS} | {
-        "text": record.text or None
-    }
+def build_frame(attempts: AttemptsByModel) -> pd.DataFrame:
+    """Build a frame of attempts, with a column for each kind of outcome and comparison.
 
+    `unique` marks the only solved attempt on a program, `beyond_program` and `missed_of_program`
+    compare with the combination `program`, and `bare` marks programs solved without invariants.
 
-def build_frame(attempts: Sequence[Attempt]) -> pd.DataFrame:
-    """Build a frame of attempts; `bare` marks those solved without invariants."""
-    columns = "program semantics way outcome solved seconds iterations parse_errors limits".split()
-    rows = [[getattr(attempt, column) for column in columns] for attempt in attempts]
-    frame = pd.DataFrame(rows, columns=columns)
-    frame["bare"] = [attempt.solved and not attempt.invariants for attempt in attempts]
-    duplicates = frame[frame.duplicated(["program", "semantics", "way"])]
-    # Two attempts would count a program twice.
-    if len(duplicates):
-        raise InvalidTable(_format_duplicate(*duplicates.iloc[0][["program", "semantics", "way"]]))
+    Raises:
+        InvalidTable: a program has two attempts by the same way.
+    """
+    fields = "program semantics way outcome solved seconds iterations parse_errors limits".split()
+    rows = [
+        [model, *(getattr(attempt, field) for field in fields), not attempt.invariants]
+        for model, model_attempts in attempts.items()
+        for attempt in model_attempts
+    ]
+    frame = pd.DataFrame(rows, columns=["model", *fields, "bare"])
     # A plain integer column has no empty cells.
     integer_dtypes = {"iterations": "Int64", "parse_errors": "Int64"}
-    return frame.astype({"solved": bool, "bare": bool, **integer_dtypes})
-
-
-def _iter_groups(
-    attempts: AttemptsByModel,
-) -> Iterator[tuple[str, Any, pd.DataFrame, Any, pd.DataFrame]]:
-    """Yield model, semantics with its attempts, and way with its attempts."""
-    for model, model_attempts in attempts.items():
-        for semantics, semantics_group in build_frame(model_attempts).groupby(
-            "semantics", sort=False
-        ):
-            for strategy, group in semantics_group.groupby("way", sort=False):
-                yield model, semantics, semantics_group, strategy, group
-
-
-def _format_duplicate(program: str, semantics: str, strategy: str = "") -> str:
-    strategy_text = f" by {strategy}" if strategy else ""
-    return f"{program}: two attempts over {semantics}{strategy_text}; remove one of them"
-
-
-def _count_outcomes(group: pd.DataFrame) -> dict[str, float]:
-    """Count the outcomes of the attempts by one way, for all tables."""
-    return {
-        "programs": len(group),
-        "solved": group["solved"].sum(),
-        "mean_seconds_of_solved": group.loc[group["solved"], "seconds"].mean(),
-        "false": (group["outcome"] == Outcome.FALSE).sum(),
-        "timeouts": group["outcome"].isin(TIMEOUT_OUTCOMES).sum(),
-        "limits": _format_limits(group) or None,
-        "not_treated": group["outcome"].isin(UNTREATED_OUTCOMES).sum(),
-    }
-
-
-def _format_limits(group: pd.DataFrame) -> str:
-    """Format the limits that ended attempts without an answer, with counts."""
-    counts = Counter(limit for attempt_limits in group["limits"] for limit in attempt_limits)
-    return ", ".join(f"{limit}: {counts[limit]}" for limit in Limit if counts[limit])
-
-
-def _select_solved(group: pd.DataFrame) -> set[str]:
-    return set(group.loc[group["solved"], "program"])
+    frame = frame.astype({"solved": bool, "bare": bool, **integer_dtypes})
+    # Two attempts would count a program twice.
+    keys = ["program", "semantics", "way"]
+    for program, semantics, way in frame.loc[frame.duplicated(["model", *keys]), keys].itertuples(
+        index=False
+    ):
+        raise InvalidTable(f"{program}: two attempts over {semantics} by {way}; remove one of them")
+    solved, outcome = frame["solved"], frame["outcome"]
+    frame["bare"] &= solved
+    frame["false"] = outcome == Outcome.FALSE
+    frame["timeouts"] = outcome.isin(TIMEOUT_OUTCOMES)
+    frame["unsupported"] = outcome == Outcome.UNSUPPORTED
+    frame["unreadable"] = outcome == Outcome.UNREADABLE
+    frame["not_treated"] = outcome.isin(UNTREATED_OUTCOMES)
+    counted = ["solved", "false", "timeouts", "unsupported", "unreadable"]
+    frame["other"] = ~frame[counted].any(axis=1)
+    frame["seconds_of_solved"] = frame["seconds"].where(solved)
+    frame["iterations_of_solved"] = frame["iterations"].where(solved)
+    subject = [frame[name] for name in ("model", "semantics", "program")]
+    frame["unique"] = solved & (solved.groupby(subject).transform("sum") == 1)
+    is_baseline = solved & (frame["way"] == PROGRAM_SOURCES)
+    solved_by_program = is_baseline.groupby(subject).transform("any").astype(bool)
+    frame["beyond_program"] = solved & ~solved_by_program
+    frame["missed_of_program"] = ~solved & solved_by_program
+    return frame
 
 
 def select_solved_by(group: pd.DataFrame, strategies: Iterable[str]) -> set[str]:
     """Return the programs that any of the ways solves."""
-    return _select_solved(group[group["way"].isin(strategies)])
-
-
-def _select_unique(group: pd.DataFrame, strategy: str) -> set[str]:
-    """Return the programs that a way solves and no other way does."""
-    return select_solved_by(group, [strategy]) - _select_solved(group[group["way"] != strategy])
+    return set(group.loc[group["solved"] & group["way"].isin(strategies), "program"])
 
 
 def _build_invariant_cells(attempt: Attempt | None, line: int | None) -> tuple[str | None, ...]:
