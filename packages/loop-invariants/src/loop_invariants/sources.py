@@ -252,38 +252,22 @@ class _Member:
     read: Callable[[], bytes]
 
 
-@dataclass(frozen=True)
-class _Sibling:
-    """A file in an archive's folder that a program may include.
-
-    Attributes:
-        member: path in the archive.
-        content: content of the file; empty if the file is rejected.
-        problem: reason for the rejection; empty if the file is accepted.
-    """
-
-    member: str
-    content: bytes
-    problem: str
-
-
 def _read_archive(source: ProgramSource, archive: Path) -> dict[str, bytes]:
     """Read the C files of an archive's folder and the files they include, by name."""
     programs: dict[str, bytes] = {}
-    siblings: dict[str, _Sibling] = {}
+    # A stream is read once, so a file is read before its includers are known.
+    siblings: dict[str, bytes | UnusablePrograms] = {}
     try:
         for name, member in _iter_folder_members(source, archive):
-            previous_files = programs if name.endswith(".c") else siblings
-            problem = _find_problem(member, name, previous_files)
-            if not name.endswith(".c"):
-                # A stream is read once, so a file is read before its includers are known.
-                content = b"" if problem else member.read()
-                siblings[name] = _Sibling(member.name, content, problem)
+            files = programs if name.endswith(".c") else siblings
+            problem = _find_problem(member, name, files)
             # An unusable C file is an error at once; another file only if a program includes it.
-            elif problem:
+            if not problem:
+                files[name] = member.read()
+            elif name.endswith(".c"):
                 raise _build_error(source, member.name, problem)
             else:
-                programs[name] = member.read()
+                siblings[name] = _build_error(source, member.name, problem)
     except (tarfile.TarError, *UNREADABLE_ZIP) as error:
         raise UnusablePrograms(
             f"{source}: the archive is damaged: {error}; fetch it again"
@@ -294,11 +278,10 @@ def _read_archive(source: ProgramSource, archive: Path) -> dict[str, bytes]:
         )
 
     def read(name: str) -> bytes | None:
-        if name not in siblings:
-            return None
-        if siblings[name].problem:
-            raise _build_error(source, siblings[name].member, siblings[name].problem)
-        return siblings[name].content
+        content = siblings.get(name)
+        if isinstance(content, UnusablePrograms):
+            raise content
+        return content
 
     return _add_included_files(programs, read)
 
