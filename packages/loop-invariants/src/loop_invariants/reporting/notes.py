@@ -1,6 +1,6 @@
 """Notes below the tables of experiments on programs: legends and findings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
@@ -59,35 +59,28 @@ _PROGRAM_SOURCE_LABELS = {
 
 def build_variant_notes(attempts: AttemptsByModel) -> list[str]:
     """Build the notes of the table of variants, one paragraph each."""
-    return [_LEGEND_OF_VARIANTS, _LEGEND_OF_LIMITS, *_collect_notes(attempts, _describe_untreated)]
+    return [_LEGEND_OF_VARIANTS, _LEGEND_OF_LIMITS, *_describe_untreated(attempts)]
 
 
 def build_source_notes(attempts: AttemptsByModel) -> list[str]:
     """Build the notes of the table of sources; the model's gain is first."""
-    gain_notes = [
-        _describe_model_gain(model, str(semantics), group)
-        for model, model_attempts in attempts.items()
-        for semantics, group in build_frame({"": model_attempts}).groupby("semantics", sort=False)
-    ]
-    unsolved_notes = _collect_notes(attempts, _describe_unsolved)
     return [
-        *gain_notes,
-        *unsolved_notes,
+        *(_describe_model_gain(*group) for group in _iter_groups(attempts)),
+        *_describe_unsolved(attempts),
         _LEGEND_OF_SOURCES,
         _LEGEND_OF_LIMITS,
-        *_collect_notes(attempts, _describe_untreated),
+        *_describe_untreated(attempts),
     ]
 
 
 def build_tool_notes(attempts: Sequence[Attempt]) -> list[str]:
     """Build the notes of the table of tools, one paragraph each."""
-    frame = build_frame({"": attempts})
     return [
         _LEGEND_OF_TOOLS,
         _LEGEND_OF_LIMITS,
         _LEGEND_OF_PUBLISHED_FIGURES,
-        *_describe_contradictions(frame),
-        *_describe_untreated(frame),
+        *_describe_contradictions(attempts),
+        *_describe_untreated({"": attempts}),
     ]
 
 
@@ -105,7 +98,7 @@ def build_used_invariant_notes(attempts: Sequence[Attempt]) -> list[str]:
         _LEGEND_OF_INVARIANTS,
         _LEGEND_OF_LIMITS,
         *messages,
-        *_describe_untreated(build_frame({"": attempts})),
+        *_describe_untreated({"": attempts}),
     ]
 
 
@@ -125,17 +118,10 @@ def build_provable_notes(by_model: Mapping[str, Sequence[ProvableProbability]]) 
     return notes
 
 
-def _collect_notes(
-    attempts: AttemptsByModel, notes: Callable[[pd.DataFrame], list[str]]
-) -> list[str]:
-    """Collect notes on the attempts of all models, without duplicates."""
-    return list(
-        dict.fromkeys(
-            note
-            for model_attempts in attempts.values()
-            for note in notes(build_frame({"": model_attempts}))
-        )
-    )
+def _iter_groups(attempts: AttemptsByModel) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Yield each model and semantics with their attempts."""
+    groups = build_frame(attempts).groupby(["model", "semantics"], sort=False)
+    yield from ((str(model), str(semantics), group) for (model, semantics), group in groups)
 
 
 def _describe_model_gain(model: str, semantics: str, group: pd.DataFrame) -> str:
@@ -145,14 +131,10 @@ def _describe_model_gain(model: str, semantics: str, group: pd.DataFrame) -> str
     other combination, including random. The note counts programs that ran out of time
     without the model.
     """
-    solved_programs, model_free_programs = (
-        select_solved_by(group, MODEL_COMBINATIONS),
-        select_solved_by(group, MODEL_FREE_COMBINATIONS),
-    )
-    programs = list(dict.fromkeys(group["program"]))
-    gained_programs = [
-        program for program in programs if program in solved_programs - model_free_programs
-    ]
+    solved_programs = select_solved_by(group, MODEL_COMBINATIONS)
+    model_free_programs = select_solved_by(group, MODEL_FREE_COMBINATIONS)
+    programs = group["program"].unique()
+    gained_programs = [p for p in programs if p in solved_programs - model_free_programs]
     # Such a program might be verified without the model in more time.
     is_late = group["way"].isin(MODEL_FREE_COMBINATIONS) & group["outcome"].isin(TIMEOUT_OUTCOMES)
     timeouts = set(group.loc[is_late, "program"]).intersection(gained_programs)
@@ -175,38 +157,35 @@ def _describe_model_gain(model: str, semantics: str, group: pd.DataFrame) -> str
     )
 
 
-def _describe_unsolved(frame: pd.DataFrame) -> list[str]:
+def _describe_unsolved(attempts: AttemptsByModel) -> list[str]:
     """List the programs that the atoms or all program sources leave open."""
-    notes = []
-    for semantics, group in frame.groupby("semantics", sort=False):
+    notes: dict[str, None] = {}
+    for _, semantics, group in _iter_groups(attempts):
         # False and untreated programs cannot be solved by any source.
         is_settled = group["outcome"].isin((*UNTREATED_OUTCOMES, Outcome.FALSE))
-        open_programs = list(dict.fromkeys(group.loc[~is_settled, "program"]))
+        open_programs = group.loc[~is_settled, "program"].unique()
         for strategy, label in _PROGRAM_SOURCE_LABELS.items():
             tried_programs = set(group.loc[group["way"] == strategy, "program"])
-            unsolved_programs = [
-                p
-                for p in open_programs
-                if p in tried_programs - select_solved_by(group, [strategy])
-            ]
+            unsolved = tried_programs - select_solved_by(group, [strategy])
+            unsolved_programs = [program for program in open_programs if program in unsolved]
             # A combination that was not tried leaves no program open.
             if tried_programs:
                 names = _format_programs(unsolved_programs) if unsolved_programs else "no program"
-                notes.append(f"{label} leave {names} open over {semantics}.")
-    return notes
+                notes[f"{label} leave {names} open over {semantics}."] = None
+    return list(notes)
 
 
-def _describe_untreated(frame: pd.DataFrame) -> list[str]:
+def _describe_untreated(attempts: AttemptsByModel) -> list[str]:
     """List the false, unsupported, unreadable and assertion-free programs.
 
     If the ways disagree, each note contains the ways with this outcome.
     """
-    notes = []
-    for semantics, group in frame.groupby("semantics", sort=False):
+    notes: dict[str, None] = {}
+    for _, semantics, group in _iter_groups(attempts):
         for outcome in (*UNTREATED_OUTCOMES, Outcome.FALSE):
             strategies: dict[tuple[str, ...], list[str]] = {}
-            for strategy, attempts in group.groupby("way", sort=False):
-                programs = tuple(attempts.loc[attempts["outcome"] == outcome, "program"])
+            for strategy, rows in group.groupby("way", sort=False):
+                programs = tuple(rows.loc[rows["outcome"] == outcome, "program"])
                 strategies.setdefault(programs, []).append(str(strategy))
             for programs, agreeing_strategies in strategies.items():
                 # If all strategies agree, the note needs no names of strategies.
@@ -214,17 +193,16 @@ def _describe_untreated(frame: pd.DataFrame) -> list[str]:
                     f" according to {', '.join(agreeing_strategies)}" if len(strategies) > 1 else ""
                 )
                 if programs:
-                    notes.append(
-                        f"{outcome.capitalize()} over {semantics}{source}: "
-                        f"{_format_programs(programs)}."
-                    )
-    return notes
+                    names = _format_programs(programs)
+                    notes[f"{outcome.capitalize()} over {semantics}{source}: {names}."] = None
+    return list(notes)
 
 
-def _describe_contradictions(frame: pd.DataFrame) -> list[str]:
+def _describe_contradictions(attempts: Sequence[Attempt]) -> list[str]:
     """List the programs with contradictory verdicts, one sentence each."""
     sentences = []
-    for (semantics, program), group in frame.groupby(["semantics", "program"], sort=False):
+    groups = build_frame({"": attempts}).groupby(["semantics", "program"], sort=False)
+    for (semantics, program), group in groups:
         provers, refuters = (
             ", ".join(group.loc[group["outcome"] == outcome, "way"])
             for outcome in (Outcome.VERIFIED, Outcome.FALSE)
