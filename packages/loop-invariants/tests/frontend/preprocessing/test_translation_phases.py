@@ -1,16 +1,20 @@
 """The first translation phases, in the order of the standard, and what is refused in them."""
 
+import contextlib
 import random
 import re
 import shutil
 import subprocess
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
 from helpers.marks import long_cases
 
-from llmchecker.errors import UnreadableProgram, UnsupportedProgram
+from llmchecker.errors import ProgramError, UnreadableProgram, UnsupportedProgram
 from loop_invariants.c_files import read_included_headers
+from loop_invariants.frontend.preprocessing import preprocessor
 from loop_invariants.frontend.preprocessing.libc_headers import HEADER_TEXTS
 from loop_invariants.frontend.preprocessing.translation_phases import translate
 from loop_invariants.frontend.translation_unit import parse_program, read_program
@@ -115,6 +119,55 @@ def test_headers_that_are_refused(
     file.write_text(f"{text}\nint main(void) {{ }}\n")
     with pytest.raises(UnsupportedProgram, match=reason):
         read_program(file)
+
+
+@pytest.mark.parametrize(
+    "directive",
+    [
+        "#include <{}>",
+        "#include_next <{}>",
+        "#import <{}>",
+        "#include <../{}>",
+        "/*\n*/ #import {}",
+    ],
+)
+def test_no_other_file_is_read(directive: str, tmp_path: Path) -> None:
+    """A header outside the program's folder is refused, however a directive names it."""
+    secret, folder = tmp_path / "secret.h", tmp_path / "program"
+    secret.write_text("int secret;\n")
+    folder.mkdir()
+    file = folder / "case.c"
+    file.write_text(directive.format(secret) + "\nint main(void) { secret = 1; }\n")
+    with pytest.raises(ProgramError) as refused:
+        read_program(file)
+    assert "int secret" not in str(refused.value)
+
+
+def test_no_process_goes_on_after_the_time_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Macros that double themselves end in time, and so do the children of gcc."""
+    monkeypatch.setattr(preprocessor, "_SECONDS", 1)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    doubled = [f"#define A{n} A{n - 1} A{n - 1}\n" for n in range(1, 60)]
+    file = tmp_path / "case.c"
+    file.write_text("#define A0\n" + "".join(doubled) + "A59\nint main(void) { }\n")
+    with pytest.raises(UnsupportedProgram):
+        read_program(file)
+    for _ in range(100):
+        if not _has_process_in(tmp_path):
+            return
+        time.sleep(0.1)
+    pytest.fail("a child of gcc still runs")
+
+
+def _has_process_in(folder: Path) -> bool:
+    for process in Path("/proc").glob("[0-9]*"):
+        # a process may end at any time
+        with contextlib.suppress(OSError):
+            if str((process / "cwd").readlink()).startswith(str(folder)):
+                return True
+    return False
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ No other header is opened, and no condition may depend on a macro of another hea
 means the same on each machine with gcc.
 """
 
+import posixpath
 import re
 import resource
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from pycparser import c_ast, c_parser
@@ -34,6 +34,8 @@ _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if.*", flags=re.MULTILINE)
 _UNDEFINED = re.compile(r'^#undef (\w+)$|warning: "(\w+)" is not defined', flags=re.MULTILINE)
 _ERROR = re.compile(r"^([^:\n]+):(\d+):(?:\d+:)? (?:fatal )?error: (.*)", flags=re.MULTILINE)
 _MISSING_HEADER = re.compile(r"(.*): No such file or directory")
+_OPENED = re.compile(r"^\.+ (.*)$", flags=re.MULTILINE)
+"""A header that gcc opened, as its option -H reports it."""
 _LINE_MARKER = re.compile(r'# (\d+) "(.*?)"')
 _TESTED_MACRO = re.compile(r"^#(?:define|undef) .*", flags=re.MULTILINE)
 
@@ -146,28 +148,47 @@ def _run_gcc(
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
         # A header in angle brackets is one of the C library first.
-        command = ["gcc", "-E", "-std=gnu11", "-nostdinc", *options]
+        command = ["gcc", "-E", "-H", "-std=gnu11", "-nostdinc", *options]
         command += ["-I", "headers", "-idirafter", ".", "program.c", "-o", "output"]
         try:
             process = subprocess.run(
                 command,
                 cwd=folder,
+                stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_SECONDS,
                 check=False,
-                preexec_fn=partial(
-                    resource.setrlimit, resource.RLIMIT_FSIZE, (_MAX_BYTES, _MAX_BYTES)
-                ),
+                preexec_fn=_limit_resources,
             )
         except subprocess.TimeoutExpired as error:
             raise _build_unsupported(file, "a text that gcc does not preprocess in time") from error
         report = process.stderr.decode(errors="replace")
+        _check_opened(report, texts.keys(), file)
         if "File size limit exceeded" in report:
             construct = f"a text with macros of more than {_MAX_BYTES:,} bytes"
             raise _build_unsupported(file, construct, "expand them")
         if process.returncode != 0:
             raise _build_rejection(report, texts, names)
         return (folder / "output").read_text(encoding="utf-8", errors="replace"), report
+
+
+def _limit_resources() -> None:
+    """Limit a process and its children, of which an end of gcc itself ends none."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_BYTES, _MAX_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS + 1))
+
+
+def _check_opened(report: str, texts: Collection[str], file: str) -> None:
+    """Check that gcc opened no other files, which directives in parts of lines may name.
+
+    Raises:
+        UnsupportedProgram: it did.
+    """
+    for name in _OPENED.findall(report):
+        path = posixpath.normpath(name)
+        if path not in texts and not path.startswith("headers/"):
+            fix = "put the header into the folder of the program and name it"
+            raise _build_unsupported(file, f"the header {name!r}", fix)
 
 
 def _build_rejection(
