@@ -478,7 +478,9 @@ class ExploredTree(TextColumns):
         lexicon = self._find_lexicon(int(self.step[rows[0]]) + 1)
         if lexicon.lists_vocabulary:
             # a later visit keeps tokens of any mass, so that a refinement reaches all texts
-            is_kept &= (masses >= self._find_least_mass(rows, result)) | ~is_new[:, np.newaxis]
+            others = self.undecided_mass.sum() - self.undecided_mass[rows].sum()
+            undecided = max(0.0, float(others + self.mass[rows] @ result.undecided))
+            is_kept &= (masses >= self._min_share * undecided) | ~is_new[:, np.newaxis]
         # the tokens are in the order of their probabilities, so the first ones are kept
         counts = is_kept.sum(axis=1)
         firsts = len(self) + np.cumsum(counts) - counts
@@ -612,12 +614,6 @@ class ExploredTree(TextColumns):
             np.arange(len(result.tokens))[:, np.newaxis],
             request.order.class_of[result.tokens],
         )
-
-    def _find_least_mass(self, rows: np.ndarray, result: StepResult) -> float:
-        """Return the least mass of a listed text, a share of what stays undecided."""
-        masses = self.undecided_mass
-        others = masses.sum() - masses[rows].sum()
-        return self._min_share * max(0.0, float(others + self.mass[rows] @ result.undecided))
 
     def _find_drawn(
         self,

@@ -9,8 +9,9 @@ import argparse
 from collections.abc import Collection
 from importlib import import_module
 
+from llmchecker import __version__
 from llmchecker.errors import ConfigError
-from llmchecker.interfaces.cli.parser import COMMAND_HELP, SubParsers, create_parser
+from llmchecker.interfaces.cli.parser import COMMAND_HELP, ArgumentParser, SubParsers
 from llmchecker.utils.plugins import COMMANDS, find_missing_plugin, find_plugins, load_plugin
 
 _MODULES = {
@@ -38,7 +39,14 @@ def build_parser(names: Collection[str] = frozenset(COMMAND_HELP)) -> argparse.A
     Commands of installed packages are added unless a single command of this package is named, which
     needs no list.
     """
-    parser, commands = create_parser()
+    parser: argparse.ArgumentParser = ArgumentParser(
+        prog="llmchecker", description="Prove statements about the texts of a language model."
+    )
+    # With -V the options are as wide as the names of commands, so that each has one line.
+    parser.add_argument("-V", "--version", action="version", version=f"%(prog)s {__version__}")
+    commands: SubParsers = parser.add_subparsers(
+        dest="command", metavar="command", title="commands"
+    )
     for name, help_line in COMMAND_HELP.items():
         if name in names:
             module = import_module(f"{__package__}.{_MODULES[name]}")

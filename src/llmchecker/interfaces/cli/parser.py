@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias
 
-from llmchecker import __version__
 from llmchecker.errors import did_you_mean, explain_absence
 from llmchecker.utils import job_logging
 from llmchecker.utils.error_messages import find_user_message
@@ -127,17 +126,6 @@ class _ExamplesFormatter(argparse.HelpFormatter):
         if text.startswith("examples:"):
             return text
         return super()._fill_text(text, width, indent)
-
-
-def create_parser() -> tuple[argparse.ArgumentParser, SubParsers]:
-    """Return a parser without commands, and the action that commands are added to."""
-    parser: argparse.ArgumentParser = ArgumentParser(
-        prog="llmchecker",
-        description="Prove statements about the texts of a language model.",
-    )
-    # With -V the options are as wide as the names of commands, so that each has one line.
-    parser.add_argument("-V", "--version", action="version", version=f"%(prog)s {__version__}")
-    return parser, parser.add_subparsers(dest="command", metavar="command", title="commands")
 
 
 def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from llmchecker.config import paths
 from llmchecker.errors import ConfigError, DamagedFile
-from llmchecker.models.sources.checksums import check_recorded_checksums
+from llmchecker.models.sources.checksums import read_recorded_checksums
 from llmchecker.utils.atomic_files import (
     describe_kind,
     is_stale_partial,
@@ -122,7 +122,7 @@ def _find_damaged_models(directory: Path) -> Iterator[Repair]:
     """Yield the repairs of models with a damaged record of their weights."""
     for model in sorted((directory / paths.model_directory("")).glob("[!.]*/")):
         try:
-            check_recorded_checksums(model)
+            read_recorded_checksums(model)
         except DamagedFile as error:
             # A renamed model keeps its damaged record.
             if ".damaged" not in model.name:

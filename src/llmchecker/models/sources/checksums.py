@@ -38,7 +38,7 @@ def read_checksums(directory: str | Path) -> dict[str, str]:
         ChecksumMismatch: in a job of the workflow, the target of a link changed or is missing.
     """
     directory = Path(directory)
-    recorded_checksums, files = _read_record(directory), _find_files(directory)
+    recorded_checksums, files = read_recorded_checksums(directory), _find_files(directory)
     links = {n: c for n, c in recorded_checksums.items() if (directory / n).is_symlink()}
     copied_checksums = {
         name: recorded_checksums[name]
@@ -86,7 +86,7 @@ def load_checked(directory: str | Path, load: Callable[[], _T]) -> tuple[_T, dic
             read. This error replaces an error of `load`, which it explains.
     """
     directory = Path(directory)
-    recorded_checksums, files = _read_record(directory), _find_files(directory)
+    recorded_checksums, files = read_recorded_checksums(directory), _find_files(directory)
     stamps = _read_stamps(files, recorded_checksums)
     weights = {name: path for name, path in files.items() if path.suffix == _WEIGHTS_SUFFIX}
     checksums = _compute_checksums({n: path for n, path in files.items() if n not in weights})
@@ -166,7 +166,7 @@ def check_same_files(files: Mapping[str, str], directory: str | Path, result: st
         DamagedFile: the record is damaged.
         ChecksumMismatch: a fetched file has another checksum.
     """
-    recorded_checksums = _read_record(Path(directory))
+    recorded_checksums = read_recorded_checksums(Path(directory))
     for name, expected in recorded_checksums.items():
         if files.get(name) != expected:
             raise ChecksumMismatch(
@@ -175,13 +175,12 @@ def check_same_files(files: Mapping[str, str], directory: str | Path, result: st
             )
 
 
-def check_recorded_checksums(directory: Path) -> None:
-    """Raise DamagedFile if the record of a model is truncated or has no checksums."""
-    _read_record(directory)
+def read_recorded_checksums(directory: Path) -> dict[str, str]:
+    """Return the checksums in the record; empty for a directory that was not fetched.
 
-
-def _read_record(directory: Path) -> dict[str, str]:
-    """Return the checksums in the record; empty for a directory that was not fetched."""
+    Raises:
+        DamagedFile: the record is truncated or has no checksums.
+    """
     record = directory / PROVENANCE
     if not record.exists():
         return {}
