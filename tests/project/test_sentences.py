@@ -15,7 +15,7 @@ COMPLETED = (
     *("unknown key ", "x; give it to check", "x; delete x to lock ", "x; start it with "),
     # parts of a prompt and of a decoding, whose key the caller knows
     *("x is not a text; ", "x is not a list; ", "x is not valid UTF-8; ", "the text is empty; "),
-    *("it has x characters; ", "x is not x, x or settings by name", "x names no model; "),
+    *("it has x characters; ", "x names no model; "),
 )
 """Messages to which the caller or an inserted message adds the place."""
 

@@ -198,7 +198,7 @@ class Decoding:
         if settings == GREEDY:
             return cls(do_sample=False)
         if not isinstance(settings, Mapping):
-            raise ConfigError(f"{quote_value(settings)} {NO_DECODING}")
+            raise ConfigError(" ".join((quote_value(settings), NO_DECODING)))
         known_names = [field.name for field in fields(cls)]
         for name in settings:
             if name not in known_names:
