@@ -22,6 +22,7 @@ from scipy.stats import binom
 
 from llmchecker.checking.answer import Answer
 from llmchecker.checking.anytime.answer_monitor import AnswerMonitor
+from llmchecker.checking.anytime.listed_mass import ListedMass
 from llmchecker.checking.budget import Budget
 from llmchecker.checking.formatting import build_figures
 from llmchecker.models.decoding.answer_reader import AnswerReader
@@ -97,6 +98,21 @@ def test_listed_probabilities_bound_the_answer_and_the_interval_covers_it(query,
     # a threshold is often decided before the numbers are used
     if not query.startswith("P>"):
         assert certain_widths < seeds * (2 if query.startswith("R") else 1) * 0.75
+
+
+@pytest.mark.parametrize(("known_turns", "lower"), [(2, 0.25), (1, 0.0)])
+def test_answers_after_a_simulated_user_have_no_known_probability(known_turns, lower):
+    """Two answers of 1/2 are 1/4 of the conversations, unless a model writes between them."""
+    listed = (("a", math.log(0.5)), ("b", math.log(0.5)))
+    answers = [
+        TextAnswer(text, Finish.MAX_TOKENS, tokens=(ListedToken(text, math.log(0.5), listed),))
+        for text in "ab"
+    ]
+    masses = ListedMass(lambda text: None, 1, 2, known_turns)
+    assert masses.add(answers, 1.0) == 1.0
+    assert masses.problem is None
+    assert masses.certain.lower == pytest.approx(lower, rel=1e-3, abs=0)
+    assert masses.certain.upper == 1
 
 
 @pytest.mark.parametrize("seeds", [4, *long(16)])
