@@ -74,6 +74,7 @@ one shows that an interval does not hold. `certain misses` counts runs whose cer
 
 The claims of `rows` are [those about the rows of a table](../how-to/claims.md), of which half are exact and half have a
 few answers each, after every second row, round or day; averages have the truth as their threshold, where bets are largest.
+Of `efforts`, rows that are neither 0 nor 1 get a part of 128 answers, and those of a list are read again.
 Of `labels and judge`, 40 texts have a judge who is mostly right, guesses, is mostly wrong or gets worse from text to text,
 and up to 24 labels, four between two stops. Certain bounds of `bits` and `rows` are not compared.
 

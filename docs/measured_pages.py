@@ -163,6 +163,8 @@ SPEED_FIGURES = {
     "host.words.L40.passes_per_second": "the same, 40 tokens",
     "rows.needed.rows": "rows of 5,000 read until an average of 0.70 is decided to be at least 0.65",
     "rows.needed.passes": "passes for them, where each row is exact after one",
+    "rows.long.passes": "passes for 200 rows with texts of 12 tokens, a budget of 500 passes each, until "
+    "their average is decided to be at least 0.5",
     "check.exponent": "exponent of the time to check a chain, in its states",
     "bounds.cost_ratio": "time of the bounds over building and checking the chain",
     "workflow.overhead_share": "share of `make results` outside of jobs' work",
