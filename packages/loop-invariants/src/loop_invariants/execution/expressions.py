@@ -1,6 +1,5 @@
 """Expressions of C as code of the machine."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -56,7 +55,7 @@ from loop_invariants.execution.values import (
     to_truth,
     to_vector,
 )
-from loop_invariants.frontend.expressions import MAX_DIGITS
+from loop_invariants.frontend.expressions import parse_integer_constant
 from loop_invariants.ir.expressions import COMPARISONS
 
 _CONNECTIVES = ("&&", "||")
@@ -161,29 +160,12 @@ class ExpressionCompiler(PlaceCompiler):
             return INT
         if node.type == "string":
             return self._load_place(self.place(node), node)
-        digits = text.rstrip("uUlL")
-        suffix = text[len(digits) :].lower()
-        # Python refuses to read thousands of digits
-        if len(digits) > MAX_DIGITS:
-            raise UnsupportedC(f"a constant of {len(digits)} digits")
-        if not node.type.endswith("int") or not re.fullmatch(
-            r"0[xX][0-9a-fA-F]+|0[bB][01]+|\d+", digits
-        ):
-            raise UnsupportedC(f"the constant {text}")
-        is_octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
-        value = int(digits, 8 if is_octal else 0)
-        types = [INT, Integer(32, False), LONG, ULONG]
-        if "u" in suffix:
-            types = [type_ for type_ in types if not type_.signed]
-        elif digits.isdigit() and not is_octal:
-            types = [type_ for type_ in types if type_.signed]
-        if "l" in suffix:
-            types = [type_ for type_ in types if type_.bits == 64]
-        fitting = [type_ for type_ in types if value <= type_.max_value]
-        if not fitting:
-            raise UnsupportedC(f"the constant {text}")
+        try:
+            value, type_ = parse_integer_constant(node)
+        except ValueError as error:
+            raise UnsupportedC(str(error)) from error
         self.push(value)
-        return fitting[0]
+        return Integer(type_.bits, type_.signed)
 
     def cast_to(self, source: CType, target: CType) -> None:
         """Emit the conversion of the value on the stack."""

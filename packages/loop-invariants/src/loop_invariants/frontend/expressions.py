@@ -1,5 +1,6 @@
 """C expressions: conversion of pycparser's syntax tree, without side effects."""
 
+import re
 from collections.abc import Callable, Container, Mapping
 from types import MappingProxyType
 
@@ -11,9 +12,7 @@ from loop_invariants.ir.expressions import (
     COMPARISONS,
     CONNECTIVES,
     INT,
-    INT_MAX,
     Binary,
-    Cast,
     Constant,
     Element,
     Expression,
@@ -54,10 +53,11 @@ QUANTIFIER_FUNCTIONS = {
 }
 """Quantifier of each function of ESBMC, and of the short names beside `__invariant`."""
 
-_LONG_MAX = 2**63 - 1
-
-MAX_DIGITS = 70
+_MAX_DIGITS = 70
 """Maximum number of digits of a constant: enough for 64 bits in base 2."""
+
+_DIGITS = re.compile(r"0[xX][0-9a-fA-F]+|0[bB][01]+|[0-7]+|[1-9]\d*")
+"""Digits of an integer constant, without a suffix."""
 
 
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "a": 7, "b": 8, "f": 12, "v": 11}
@@ -196,57 +196,20 @@ class ExpressionReader:
     def _read_constant(self, node: c_ast.Constant) -> Expression:
         if node.type == "char" and len(node.value) == 3 and node.value.isascii():
             return Constant(ord(node.value[1]))
-        digits = node.value.rstrip("uUlL")
-        # A longer constant exceeds 64 bits in every base.
-        if len(digits) > MAX_DIGITS:
-            raise self.build_error(node, f"a constant of {len(digits)} digits")
-        if not node.type.endswith("int") or not node.value[0].isdigit():
-            raise self.build_error(node, f"the constant {node.value}")
-        value = self._parse_number(node, digits)
-        is_decimal = digits.isdigit() and (digits[0] != "0" or digits == "0")
-        # A hexadecimal or octal constant that an int cannot hold is unsigned if an unsigned int can
-        # hold it (C11 6.4.4.1p5). A decimal constant becomes a long.
-        if "unsigned" in node.type or (not is_decimal and INT_MAX < value <= 2 * INT_MAX + 1):
-            raise self.build_error(node, f"the unsigned constant {node.value}")
-        # The type of the expression would be int where C has a long.
-        if value > _LONG_MAX or ("long" in node.type and value <= INT_MAX):
-            raise self.build_error(node, f"the constant {node.value}")
-        return Constant(value)
-
-    def _read_typed_constant(self, node: c_ast.Constant) -> Expression | None:
-        """Read a constant in the first type that can hold it (C11 6.4.4.1p5); else None."""
         if node.type == "char" and node.value[1:2] == "\\" and node.value[2:-1] in _ESCAPES:
             return Constant(_ESCAPES[node.value[2:-1]])
-        if not node.type.endswith("int") or not node.value[0].isdigit():
-            return None
-        digits = node.value.rstrip("uUlL")
-        value = self._parse_number(node, digits)
-        suffix = node.value[len(digits) :].lower()
-        types = [INT, Type(32, False), Type(64), Type(64, False)]
-        if "u" in suffix:
-            types = [type_ for type_ in types if not type_.signed]
-        # A decimal constant without a suffix is never unsigned.
-        elif digits[0] != "0" or digits == "0":
-            types = [type_ for type_ in types if type_.signed]
-        if "l" in suffix:
-            types = [type_ for type_ in types if type_.bits == 64]
-        fitting_types = [type_ for type_ in types if value <= type_.max_value]
-        if not fitting_types:
-            raise self.build_error(node, f"the constant {node.value}")
-        constant = Constant(value)
-        # The IR infers the type of a constant from its value, so others need a cast.
-        return constant if constant.type == fitting_types[0] else Cast(fitting_types[0], constant)
-
-    def _parse_number(self, node: c_ast.Constant, digits: str) -> int:
-        """Convert the digits of a constant, in any base of C, to a number."""
-        if len(digits) > MAX_DIGITS:
-            raise self.build_error(node, f"a constant of {len(digits)} digits")
-        is_octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
-        # Python uses the prefix `0o` for octal numbers, so base 0 would reject them.
         try:
-            return int(digits, 8 if is_octal else 0)
+            value, type_ = parse_integer_constant(node)
         except ValueError as error:
-            raise self.build_error(node, f"the constant {node.value}") from error
+            raise self.build_error(node, str(error)) from error
+        return self._build_constant(node, Constant(value), type_)
+
+    def _build_constant(self, node: c_ast.Constant, constant: Constant, type_: Type) -> Expression:
+        """Build a constant of a type; an invariant has none whose value has another type."""
+        if constant.type == type_:
+            return constant
+        sign = "" if type_.signed else "unsigned "
+        raise self.build_error(node, f"the {sign}constant {node.value}")
 
     def _read_variable(self, node: c_ast.ID) -> Expression:
         # `true` and `false` are macros of a header, which the text may not include.
@@ -319,6 +282,35 @@ class ExpressionReader:
                 self._bound_names = outer_names
                 return Quantified(QUANTIFIER_FUNCTIONS[callee_name(node)], name, condition)
         raise self.build_error(node, "a quantifier without a variable and a body")
+
+
+def parse_integer_constant(node: c_ast.Constant) -> tuple[int, Type]:
+    """Return the value of a constant and the first type that can hold it (C11 6.4.4.1p5).
+
+    Raises:
+        ValueError: the constant is no integer, or no type can hold it; the text names it.
+    """
+    digits = node.value.rstrip("uUlL")
+    # A longer constant exceeds 64 bits in every base.
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"a constant of {len(digits)} digits")
+    is_octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
+    if not node.type.endswith("int") or not _DIGITS.fullmatch(digits):
+        raise ValueError(f"the constant {node.value}")
+    # Python uses the prefix `0o` for octal numbers, so base 0 would reject them.
+    value, suffix = int(digits, 8 if is_octal else 0), node.value[len(digits) :].lower()
+    types = [INT, Type(32, False), Type(64), Type(64, False)]
+    if "u" in suffix:
+        types = [type_ for type_ in types if not type_.signed]
+    # A decimal constant without a suffix is never unsigned.
+    elif digits.isdigit() and not is_octal:
+        types = [type_ for type_ in types if type_.signed]
+    if "l" in suffix:
+        types = [type_ for type_ in types if type_.bits == 64]
+    for type_ in types:
+        if value <= type_.max_value:
+            return value, type_
+    raise ValueError(f"the constant {node.value}")
 
 
 def callee_name(node: c_ast.FuncCall) -> str:

@@ -197,8 +197,9 @@ class EffectReader(ExpressionReader):
         }
         return ExpressionReader(self._source, scope, self._symbols.types).read(node)
 
-    def _read_constant(self, node: c_ast.Constant) -> Expression:
-        return self._read_typed_constant(node) or super()._read_constant(node)
+    def _build_constant(self, node: c_ast.Constant, constant: Constant, type_: Type) -> Expression:
+        # The IR infers the type of a constant from its value, so others need a cast.
+        return constant if constant.type == type_ else Cast(type_, constant)
 
     def _read_variable(self, node: c_ast.ID) -> Expression:
         match self._symbols.look_up(node.name):
