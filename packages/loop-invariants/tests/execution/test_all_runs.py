@@ -220,6 +220,10 @@ UNDECIDED = {
     "copies that overlap": "int a[4] = {1}; memcpy(a + 1, a, 12); assert(1);",
     "a hidden name": "int x = 0; { switch (N()) { float x; case 1: x = 5; } } assert(x < 6);",
     "an address that escapes": "int x = 0; e = &x; step(); assert(x == 0);",
+    "no size": "malloc();",
+    "no number": "abs();",
+    "no text": "printf();",
+    "no condition": "__VERIFIER_assert();",
     "a missing value": "int (*f)(int) = 0; assert(f == 0); for (;;) ;",
 }
 

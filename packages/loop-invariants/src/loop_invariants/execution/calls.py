@@ -1,6 +1,7 @@
 """Calls of C: functions of the text, of the library, and those that no file defines."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import z3
@@ -21,8 +22,8 @@ from loop_invariants.execution.c_types import (
     UnsupportedC,
     Void,
 )
-from loop_invariants.execution.machine import Choice, Code, Machine, State
-from loop_invariants.execution.memory import MemoryObject
+from loop_invariants.execution.library_operations import ALLOCATORS, LIBRARY_OPERATIONS
+from loop_invariants.execution.machine import Code, Machine, State
 from loop_invariants.execution.scopes import FunctionName, Scope, Variable
 from loop_invariants.execution.statements import StatementCompiler, return_to_caller
 from loop_invariants.execution.values import (
@@ -30,7 +31,6 @@ from loop_invariants.execution.values import (
     Bytes,
     Function,
     fold,
-    is_symbolic,
     to_truth,
     to_vector,
 )
@@ -44,32 +44,10 @@ from loop_invariants.frontend.verifier_builtins import (
 
 _NONDET = "__VERIFIER_nondet_"
 _IGNORED = frozenset(("srand", "__ESBMC_loop_invariant", "__invariant", "__loop_invariant"))
-_MODELLED = frozenset(
-    "abs labs llabs __builtin_expect offsetof rand __any_of_sign __any_nonzero "
-    "__distinct malloc alloca calloc realloc free memset memcpy memmove printf putchar puts".split()
-)
+_MODELLED = frozenset("abs labs llabs offsetof rand printf putchar puts".split())
 """Functions that a method `_call_` of `CallCompiler` compiles."""
+_NAMES_WITH_ARGUMENT = ASSERT_FUNCTIONS | ASSUME_FUNCTIONS | {"printf", "putchar", "puts"}
 _PURE = frozenset("abs labs llabs __builtin_expect offsetof".split())
-_POINTER = PointerType(VOID)
-_MAX_COPIED_BYTES = 1 << 20
-_MALLOC_ASSUMPTION = "allocation succeeds"
-
-
-def _find_size(state: State, position: int) -> int:
-    """Return the number at a place of the stack as a size; split the run by its values."""
-    size = state.stack[-position]
-    if type(size) is not int:
-        raise Choice(position)
-    return ULONG.wrap(size)
-
-
-def _find_allocation(machine: Machine, state: State, address: Address) -> MemoryObject:
-    """Return allocated memory before its end; a violation for another address."""
-    item = machine.find_object(state, address.obj)
-    if item.kind != "heap" or type(address.offset) is not int or address.offset:
-        machine.violate(state, "null")
-    machine.log(state, True, address.obj, None, item.size)
-    return item
 
 
 def _find_input_type(name: str) -> Integer | None:
@@ -237,6 +215,8 @@ class CallCompiler(StatementCompiler):
             return VOID
         if name in self.definitions and not self.definitions[name][1]:
             return self._call_defined(name, arguments)
+        if not arguments and name in _NAMES_WITH_ARGUMENT:
+            raise UnsupportedC(f"the call of {name} without an argument")
         if name in ASSERT_FUNCTIONS:
             self._push_condition(name, symbol, arguments[0])
             self._emit_assertion(name)
@@ -270,6 +250,8 @@ class CallCompiler(StatementCompiler):
         if name in _MODELLED:
             result: CType = getattr(self, f"_call_{name}")(arguments)
             return result
+        if name in LIBRARY_OPERATIONS:
+            return self._call_operation(name, arguments)
         if name in self.definitions:
             return self._call_defined(name, arguments)
         return self._call_undefined(name, symbol, arguments)
@@ -290,6 +272,9 @@ class CallCompiler(StatementCompiler):
         return type_.result
 
     def _push_arguments(self, arguments: list[c_ast.Node], types: tuple[CType, ...]) -> None:
+        if len(arguments) != len(types):
+            raise UnsupportedC("a call with other arguments")
+
         def build(argument: c_ast.Node, type_: CType) -> Callable[[], None]:
             return lambda: self.cast_to(self.value(argument), type_)
 
@@ -439,6 +424,15 @@ class CallCompiler(StatementCompiler):
 
     # -- functions of the library ----------------------------------------------------------
 
+    def _call_operation(self, name: str, arguments: list[c_ast.Node]) -> CType:
+        """Compile the call of a function of `LIBRARY_OPERATIONS`."""
+        result, parameters, operation = LIBRARY_OPERATIONS[name]
+        self._push_arguments(arguments, parameters)
+        if name in ALLOCATORS:
+            self.machine.assumptions["allocation succeeds"] = None
+        self.emit(partial(operation, self.machine))
+        return result
+
     def _call_abs(self, arguments: list[c_ast.Node], type_: Integer = INT) -> CType:
         self._push_arguments(arguments, (type_,))
         machine, bits, low = self.machine, type_.bits, type_.min_value
@@ -462,11 +456,6 @@ class CallCompiler(StatementCompiler):
         return self._call_abs(arguments, LONG)
 
     _call_llabs = _call_labs
-
-    def _call___builtin_expect(self, arguments: list[c_ast.Node]) -> CType:
-        self._push_arguments(arguments, (LONG, LONG))
-        self.pop()
-        return LONG
 
     def _call_offsetof(self, arguments: list[c_ast.Node]) -> CType:
         def find_offset(node: c_ast.Node) -> tuple[CType, int]:
@@ -499,166 +488,8 @@ class CallCompiler(StatementCompiler):
 
     def _push_unknown(self) -> CType:
         """Emit a number of which nothing is known, such as the result of printing."""
-        machine = self.machine
-
-        def create(state: State) -> None:
-            state.stack.append(machine.create_symbol(32))
-
-        self.emit(create)
+        self.emit(lambda state: state.stack.append(self.machine.create_symbol(32)))
         return INT
-
-    def _call___any_of_sign(self, arguments: list[c_ast.Node]) -> CType:
-        self._push_arguments(arguments, (INT,))
-        machine = self.machine
-
-        def choose(state: State) -> None:
-            value = to_vector(state.stack[-1], 32)
-            symbol = machine.create_symbol(32)
-            machine.assume(state, z3.And((symbol > 0) == (value > 0), (symbol < 0) == (value < 0)))
-            if type(state.stack[-1]) is int and state.stack[-1] == 0:
-                state.stack[-1] = 0
-            else:
-                state.stack[-1] = symbol
-
-        self.emit(choose)
-        return INT
-
-    def _call___any_nonzero(self, arguments: list[c_ast.Node]) -> CType:
-        machine = self.machine
-
-        def choose(state: State) -> None:
-            symbol = machine.create_symbol(32)
-            machine.assume(state, symbol != 0)
-            state.stack.append(symbol)
-
-        self.emit(choose)
-        return INT
-
-    def _call___distinct(self, arguments: list[c_ast.Node]) -> CType:
-        self._push_arguments(arguments, (_POINTER, _POINTER))
-
-        def check(state: State) -> None:
-            b, a = state.stack.pop(), state.stack.pop()
-            if isinstance(a, Address) and isinstance(b, Address) and a.obj == b.obj:
-                raise UnsupportedC("a copy within one object")
-
-        self.emit(check)
-        return VOID
-
-    def _call_malloc(self, arguments: list[c_ast.Node], fill: int | None = None) -> CType:
-        self._push_arguments(arguments, (ULONG,))
-        machine = self.machine
-        machine.assumptions[_MALLOC_ASSUMPTION] = None
-
-        def allocate(state: State) -> None:
-            size = _find_size(state, 1)
-            number = machine.create_object(state, size, fill, "heap")
-            state.stack[-1] = Address(number, 0, 0, size)
-
-        self.emit(allocate)
-        return _POINTER
-
-    def _call_alloca(self, arguments: list[c_ast.Node]) -> CType:
-        raise UnsupportedC("alloca")
-
-    def _call_calloc(self, arguments: list[c_ast.Node]) -> CType:
-        self._push_arguments(arguments, (ULONG, ULONG))
-        machine = self.machine
-        machine.assumptions[_MALLOC_ASSUMPTION] = None
-
-        def allocate(state: State) -> None:
-            size = _find_size(state, 1) * _find_size(state, 2)
-            number = machine.create_object(state, size, 0, "heap")
-            state.stack.pop()
-            state.stack[-1] = Address(number, 0, 0, size)
-
-        self.emit(allocate)
-        return _POINTER
-
-    def _call_realloc(self, arguments: list[c_ast.Node]) -> CType:
-        self._push_arguments(arguments, (_POINTER, ULONG))
-        machine = self.machine
-        machine.assumptions[_MALLOC_ASSUMPTION] = None
-
-        def reallocate(state: State) -> None:
-            size, old = _find_size(state, 1), state.stack[-2]
-            if not isinstance(old, Address) or not size:
-                raise UnsupportedC("this use of realloc")
-            number = machine.create_object(state, size, None, "heap")
-            if old.obj:
-                item = _find_allocation(machine, state, old)
-                content = item.read_bytes(0, min(size, item.size))
-                new = state.objects[number]
-                new.write_bytes(0, content, lambda: machine.create_symbol(8))
-                del state.objects[old.obj]
-            state.stack.pop()
-            state.stack[-1] = Address(number, 0, 0, size)
-
-        self.emit(reallocate)
-        return _POINTER
-
-    def _call_free(self, arguments: list[c_ast.Node]) -> CType:
-        self._push_arguments(arguments, (_POINTER,))
-        machine = self.machine
-
-        def free(state: State) -> None:
-            address = state.stack.pop()
-            if not isinstance(address, Address):
-                raise UnsupportedC("free of this value")
-            if address.obj == 0:
-                return
-            _find_allocation(machine, state, address)
-            del state.objects[address.obj]
-
-        self.emit(free)
-        return VOID
-
-    def _call_memset(self, arguments: list[c_ast.Node]) -> CType:
-        self._push_arguments(arguments, (_POINTER, INT, ULONG))
-        machine = self.machine
-
-        def fill(state: State) -> None:
-            address, value, size = state.stack[-3:]
-            size = _concrete(size, 1)
-            _check_range(machine, state, address, size, 3)
-            if size:
-                item = machine.change_object(state, address.obj)
-                byte = value & 255 if type(value) is int else _low_byte(value)
-                cells = dict.fromkeys(range(size), (1, byte))
-                item.write_bytes(address.offset, Bytes(size, cells, 0), lambda: 0)
-                _join_cells(item, address.offset, size, byte)
-                machine.log(state, True, address.obj, address.offset, size)
-            del state.stack[-2:]
-
-        self.emit(fill)
-        return _POINTER
-
-    def _call_memcpy(self, arguments: list[c_ast.Node], may_overlap: bool = False) -> CType:
-        self._push_arguments(arguments, (_POINTER, _POINTER, ULONG))
-        machine = self.machine
-
-        def copy(state: State) -> None:
-            target, source, size = state.stack[-3:]
-            size = _concrete(size, 1)
-            _check_range(machine, state, source, size, 2)
-            _check_range(machine, state, target, size, 3)
-            if not may_overlap and source.obj == target.obj and size:
-                distance = abs(source.offset - target.offset)
-                if distance < size:
-                    raise UnsupportedC("a copy of bytes onto themselves")
-            if size:
-                content = machine.find_object(state, source.obj).read_bytes(source.offset, size)
-                item = machine.change_object(state, target.obj)
-                item.write_bytes(target.offset, content, lambda: machine.create_symbol(8))
-                machine.log(state, False, source.obj, source.offset, size)
-                machine.log(state, True, target.obj, target.offset, size)
-            del state.stack[-2:]
-
-        self.emit(copy)
-        return _POINTER
-
-    def _call_memmove(self, arguments: list[c_ast.Node]) -> CType:
-        return self._call_memcpy(arguments, may_overlap=True)
 
     def _call_printf(self, arguments: list[c_ast.Node]) -> CType:
         text = arguments[0]
@@ -684,33 +515,3 @@ class CallCompiler(StatementCompiler):
         if not isinstance(arguments[0], c_ast.Constant):
             raise UnsupportedC("this puts")
         return self._push_unknown()
-
-
-def _concrete(value: Any, position: int) -> int:
-    """Return a number of bytes that must be known."""
-    if type(value) is not int:
-        if is_symbolic(value) and not isinstance(value, z3.BoolRef):
-            raise Choice(position)
-        raise UnsupportedC("this number of bytes")
-    size = ULONG.wrap(value)
-    if size > _MAX_COPIED_BYTES:
-        raise UnsupportedC("so many bytes")
-    return size
-
-
-def _check_range(machine: Machine, state: State, address: Any, size: int, position: int) -> None:
-    # Even without bytes, the address must be valid (C11 7.24.1p2).
-    if isinstance(address, Address) and type(address.offset) is not int:
-        raise Choice(position)
-    machine.check_address(state, address, size, 1)
-
-
-def _low_byte(value: Any) -> Any:
-    return fold(z3.Extract(7, 0, to_vector(value, 32)))
-
-
-def _join_cells(item: Any, offset: int, size: int, byte: Any) -> None:
-    """Replace equal bytes of a whole object by its fill."""
-    if type(byte) is int and offset == 0 and size == item.size:
-        item.cells.clear()
-        item.fill = byte
