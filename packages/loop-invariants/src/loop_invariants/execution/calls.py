@@ -225,9 +225,9 @@ class CallCompiler(StatementCompiler):
             self._push_condition(name, symbol, arguments[0])
             self._emit_assumption()
             return VOID
-        if name in ("abort", "exit", "_Exit", "__builtin_unreachable", "__builtin_trap"):
-            if name.startswith("__builtin"):
-                raise UnsupportedC(name)
+        if name in ("alloca", "__builtin_unreachable", "__builtin_trap"):
+            raise UnsupportedC(name)
+        if name in ("abort", "exit", "_Exit"):
             for argument in arguments:
                 self.effects(argument)
             self.emit(self.machine.end)

@@ -72,10 +72,6 @@ def _reallocate(machine: Machine, state: State) -> None:
     state.stack[-1] = Address(number, 0, 0, size)
 
 
-def _refuse_alloca(machine: Machine, state: State) -> None:
-    raise UnsupportedC("alloca")
-
-
 def _free(machine: Machine, state: State) -> None:
     address = state.stack.pop()
     if not isinstance(address, Address):
@@ -169,7 +165,6 @@ LIBRARY_OPERATIONS: Mapping[
     "malloc": (_POINTER, (ULONG,), partial(_allocate, numbers=1, fill=None)),
     "calloc": (_POINTER, (ULONG, ULONG), partial(_allocate, numbers=2, fill=0)),
     "realloc": (_POINTER, (_POINTER, ULONG), _reallocate),
-    "alloca": (_POINTER, (ULONG,), _refuse_alloca),
     "free": (VOID, (_POINTER,), _free),
     "memset": (_POINTER, (_POINTER, INT, ULONG), _set_memory),
     "memcpy": (_POINTER, (_POINTER, _POINTER, ULONG), partial(_copy_memory, may_overlap=False)),
