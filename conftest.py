@@ -148,3 +148,11 @@ def open_judge(monkeypatch):
         return model
 
     return use
+
+
+@pytest.fixture
+def unloadable_model(tmp_path, monkeypatch):
+    """A working directory with a model `m` that is described; to load it is an error."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/config.json").write_text("{}")

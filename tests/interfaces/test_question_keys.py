@@ -43,12 +43,7 @@ class _Asked(Exception):
     """The question that would be answered, in its place."""
 
 
-@pytest.fixture(autouse=True)
-def project(tmp_path, monkeypatch):
-    """A folder with a model that is described and never loaded."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "m").mkdir()
-    (tmp_path / "m/config.json").write_text("{}")
+pytestmark = pytest.mark.usefixtures("unloadable_model")
 
 
 @pytest.fixture

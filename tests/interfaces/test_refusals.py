@@ -33,12 +33,7 @@ Asked = tuple[str, str]
 """The key that a message names, as a pattern, and the message."""
 
 
-@pytest.fixture(autouse=True)
-def project(tmp_path, monkeypatch):
-    """A folder with a model that no refusal may load, which would be another error."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "m").mkdir()
-    (tmp_path / "m/config.json").write_text("{}")
+pytestmark = pytest.mark.usefixtures("unloadable_model")
 
 
 @pytest.fixture

@@ -466,10 +466,11 @@ class ExploredTree(TextColumns):
         # a later visit sees the decided tokens again
         is_counted = is_new & self.is_listed[rows]
         shares = result.sums[is_counted, : len(self.decided)].T
-        self._add_decided(shares, self.mass[rows[is_counted]])
+        counted = self.mass[rows[is_counted]]
+        self._add_decided(shares, counted)
         if self.step[rows[0]] < self.length - 1:
-            self._early_visited += float(self.mass[rows[is_counted]].sum())
-            self._early_decided += float((self.mass[rows[is_counted]] * shares).sum())
+            self._early_visited += float(counted.sum())
+            self._early_decided += float((counted * shares).sum())
         self._find_likeliest(rows[is_counted], shares)
         self.is_visited[rows] = True
         masses = self.mass[rows, np.newaxis] * result.probabilities
