@@ -8,7 +8,6 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +71,6 @@ _KEYS_OF_KIND = (
 """Keys of assertions and quantifiers that decide the type, the files or the threshold."""
 _MAX_RECENT = 10_000
 """Number of cases whose questions are in memory, about 5 KB each."""
-
-# the rows of a table mostly have the same query
-_parse = lru_cache(maxsize=256)(parse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +357,7 @@ class CaseBuilder:
             else:
                 text, assertion = parse_assertion(inserted)
                 settings |= assertion.properties
-            query = _parse(text)
+            query = parse(text)
             demand.check_kind(query)
             query = demand.add_threshold(query)
             known = self._quantifiers.names | set(settings)

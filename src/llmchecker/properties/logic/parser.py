@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeVar
 
 import lark
@@ -240,6 +240,8 @@ _REFUSED_FORMS = (
 """Forms of PRISM that have no meaning here, and the reason with a form that says the same."""
 
 
+# a suite and its log repeat few queries in a hundred thousand rows, which then share their memory
+@lru_cache(maxsize=1_024)
 def parse(text: str) -> Query:
     """Parse a query.
 
