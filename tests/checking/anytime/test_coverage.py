@@ -220,7 +220,7 @@ def test_intervals_cover_the_truth_for_every_model_and_stop(name, variant):
         if variant == "late":
             # all samples but the first ones are dropped as soon as one is large
             check.rounds.drop_late_samples = lambda samples, seconds: (
-                samples.drop_last(samples.steps_left) if samples.numerator.max() > 0.02 else None
+                samples.drop_last(0.2) if samples.numerator.max() > 0.02 else None
             )
         misses += not runs.covers_always(check)
     assert not is_too_often(misses, 150, 0.9)

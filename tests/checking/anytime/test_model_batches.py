@@ -99,7 +99,7 @@ def test_a_machine_that_gets_slow_costs_no_whole_round(moment, monkeypatch):
         return result.samples
 
     kept = count_samples()
-    monkeypatch.setattr(SampleRound, "drop_last", lambda self, tokens: None)
+    monkeypatch.setattr(SampleRound, "drop_last", lambda self, share: None)
     assert count_samples() < kept
 
 

@@ -35,11 +35,27 @@ def test_the_last_round_has_all_samples_that_time_allows(affordable, planned):
     assert plan.plan_samples(0) == planned
 
 
-@pytest.mark.parametrize("lists_vocabulary", [True, False])
-def test_batches_are_measured_where_each_token_has_one(lists_vocabulary):
-    """Where time allows few rounds, texts in process are visited first; a server, which continues
-    whole texts and may have nothing left to visit, is asked for samples at once."""
+@pytest.mark.parametrize(
+    ("affordable", "lists_vocabulary", "planned"),
+    [(0.5, True, 0), (1, True, 16), (2, True, 32), (20, True, 64), (40, True, 32), (1, False, 32)],
+)
+def test_the_first_round_has_as_many_samples_as_its_batches_may_allow(
+    affordable, lists_vocabulary, planned
+):
+    """Where time allows few rounds, the first has more samples than single texts would allow; a
+    server, which continues whole texts, gets half a batch."""
     tree = plant_visited()
     tree.lists_vocabulary = lists_vocabulary
-    plan = RoundPlan(tree, Budget(seconds=30), lambda batches: 20.0, refines=True)
-    assert (plan.plan_samples(0) == 0) == lists_vocabulary
+    # until the first 256 samples there is no refinement
+    passes = (affordable + 0.01) * tree.length / 0.95
+    plan = RoundPlan(tree, Budget(seconds=30), lambda batches: passes, refines=True)
+    assert plan.plan_samples(0) == planned
+
+
+def test_texts_are_visited_one_by_one_where_passes_are_few_and_not_where_time_is_short():
+    """Of 60 passes a first batch has at most two, and of a limited time a whole batch."""
+    tree = plant_visited()
+    few = RoundPlan(tree, Budget(passes=64), lambda batches: None, refines=True)
+    assert few.first_batch_texts == 2
+    short = RoundPlan(tree, Budget(seconds=30), lambda batches: 63.0, refines=True)
+    assert short.first_batch_texts == 64

@@ -12,6 +12,7 @@ from one batch, and may stop between two requests.
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -311,8 +312,8 @@ class AnytimeCheck:
             must_pay: whether to visit them only if samples would not be worth more.
         """
         tree = self.tree
-        all_passes = tree.passes + self.rounds.expect_passes()
-        while len(rows := select_batch(tree, max_passes, all_passes)):
+        first_texts = self.rounds.first_batch_texts
+        while len(rows := select_batch(tree, max_passes, first_texts)):
             if must_pay and not self.rounds.is_worthwhile(rows):
                 return
             # characters may decide a text without a pass
@@ -373,10 +374,11 @@ class AnytimeCheck:
         """Yield the requests of a round as long as the budget has passes for them."""
         requests = planned.samples.run()
         answer: ModelAnswer | None = None
-        asked_time = time.monotonic()
+        seconds = deque([0.0], maxlen=2)
         while True:
-            self.rounds.drop_late_samples(planned.samples, time.monotonic() - asked_time)
-            asked_time = time.monotonic()
+            # another program may delay one token, and a dropped sample is lost
+            self.rounds.drop_late_samples(planned.samples, min(seconds))
+            start_time = time.monotonic()
             try:
                 request = next(requests) if answer is None else requests.send(answer)
             except StopIteration:
@@ -391,6 +393,7 @@ class AnytimeCheck:
             if self._plans_ahead and is_whole and self.tree.process.is_served:
                 self._next_round = self._next_round or self._plan_round(planned.count)
             answer = yield self._add_expected(limited)
+            seconds.append(time.monotonic() - start_time)
 
     def _add_expected(self, request: Request) -> Request:
         """Return a request for continuations with the tasks of the next round."""

@@ -181,16 +181,16 @@ class SampleRound:
         state = (self._is_rest[group], self.numerator[group], self._weight[group])
         self._history.append((group, situations, *(column.copy() for column in state)))
 
-    def drop_last(self, tokens: float) -> None:
-        """Drop the last samples, so that the others have at most so many tokens before them.
+    def drop_last(self, share: float) -> None:
+        """Drop the last samples that are not complete, so that this share of them stays.
 
         Which samples are dropped may depend on anything, since only the values before the first
         missing one are used.
         """
-        tree, active = self._tree, self._find_active()
-        left = np.cumsum(tree.length - tree.step[self._row[active]])
-        if len(left) and left[-1] > tokens:
-            self._kept = int(active[np.searchsorted(left, tokens, side="right")])
+        active = self._find_active()
+        kept = int(share * len(active) + 0.5)
+        if kept < len(active):
+            self._kept = int(active[kept])
 
     @property
     def steps_left(self) -> int:

@@ -23,12 +23,6 @@ _MIN_BATCH_LIMIT = 128
 A smaller batch takes a model about as long.
 """
 
-_MAX_FIRST_SHARE = 1 / 32
-"""The largest share of all passes of a check in each of the first batches.
-
-Few passes are worth choosing one by one: in one batch, their results choose none of them.
-"""
-
 _BATCH_GROWTH_DIVISOR = 4
 """The number of earlier visits for each text of a later batch.
 
@@ -63,7 +57,7 @@ with 1/2 they were half as full.
 
 
 def select_batch(
-    tree: ExploredTree, max_texts: float = _MAX_BATCH_TEXTS, all_passes: float = math.inf
+    tree: ExploredTree, max_texts: float = _MAX_BATCH_TEXTS, first_texts: float = math.inf
 ) -> np.ndarray:
     """Select the texts of the next batch; none where nothing is left to visit.
 
@@ -74,10 +68,9 @@ def select_batch(
     Args:
         tree: the explored tree.
         max_texts: the largest number of texts.
-        all_passes: the number of passes, earlier ones included, that the limits of the check are
-            expected to allow.
+        first_texts: the largest number of texts of the first batches.
     """
-    first_limit = max(1, min(_MIN_BATCH_LIMIT, all_passes * _MAX_FIRST_SHARE))
+    first_limit = max(1, min(_MIN_BATCH_LIMIT, first_texts))
     max_texts = int(min(max_texts, max(first_limit, tree.passes // _BATCH_GROWTH_DIVISOR)))
     mass = tree.undecided_mass
     # a second evaluation shows nothing of the tokens that a model does not list

@@ -26,8 +26,9 @@ since large rounds make large batches.
 """
 _MAX_LAST_GROWTH = 4
 """The largest ratio of a last round to a round of the usual size, where time ends the work."""
-_MAX_ROUND_COST = 1 / 8
-"""The largest share of the samples of a limited time that a second round may cost."""
+_BATCH_COST, _MIN_KEPT_SHARE = 1 / 3, 0.4
+"""The share of a batch's time that fewer texts do not save, and the least share of the samples of
+a round that stay when time is short."""
 _MIN_LAST_ROUND, _MIN_LAST_SHARE = 4, 1 / 12
 """The least number of samples of a last round: the smaller of this and a share of the others."""
 _REFINED_SHARE = 0.3
@@ -50,6 +51,11 @@ _MIN_REFINEMENT, _MAX_REFINEMENT = 16, 96
 
 A smaller batch is as slow. The texts of a batch have one length: a larger one would use up the
 passes on texts whose continuations no further batch could decide.
+"""
+_MAX_FIRST_SHARE = 1 / 32
+"""The largest share of all passes of a check in each of the first batches of refinements.
+
+Few passes are worth choosing one by one: in one batch, their results choose none of them.
 """
 _BUDGET_SHARE = 0.95
 """The share of the remaining passes that a round may be expected to need."""
@@ -143,7 +149,7 @@ class RoundPlan:
             pending: number of samples that are drawn but not complete.
         """
         # the first pass of all shows where texts begin
-        if self._tree.passes == 0 or self._must_measure_batches():
+        if self._tree.passes == 0:
             return 0
         passes = self._expect_sampling_passes()
         affordable = _BUDGET_SHARE * passes / self._passes_per_sample - pending
@@ -171,6 +177,13 @@ class RoundPlan:
         share = expect_decided_share(self._tree, rows)
         return share >= _MIN_REFINED_SPEED * narrowed_by_samples
 
+    @property
+    def first_batch_texts(self) -> float:
+        """The largest number of texts of the first batches of refinements."""
+        share = _MAX_FIRST_SHARE * (self._tree.passes + self.expect_passes())
+        # where time ends the work, texts one by one take about as long as whole batches
+        return share if self._max_passes is not None else max(share, self._tree.batch_texts)
+
     def add_refinement(self, visited: int) -> None:
         """Count the passes of a refinement that was due."""
         # where nothing is left to visit, samples may still draw tokens that are not listed
@@ -192,41 +205,28 @@ class RoundPlan:
             self._due_refinements += cost * _REFINED_SHARE / (1 - _REFINED_SHARE)
 
     def drop_late_samples(self, samples: SampleRound, step_seconds: float) -> None:
-        """Drop the samples for which no time is left.
+        """Drop samples if no time is left for all of them.
 
-        The samples of a round end together, so that time would interrupt all of them.
+        The samples of a round end together, so that time would interrupt all of them. What fewer
+        samples take is guessed with care, since a batch has costs of its own.
 
         Args:
             samples: the round.
-            step_seconds: the time of the last token of all samples.
+            step_seconds: the time of a token of all samples.
         """
         # without a limit of time, the samples are not looked at
         if math.isinf(self._end_time):
             return
-        steps = samples.steps_left
-        if step_seconds * steps <= self._end_time - time.monotonic():
-            return
-        if (affordable := self._clock(steps)) is not None:
-            per_token = self._passes_per_sample / self._tree.length
-            samples.drop_last(_BUDGET_SHARE * affordable / per_token)
+        needed = step_seconds * samples.steps_left
+        if needed > (left := self._end_time - time.monotonic()):
+            share = (left / needed - _BATCH_COST) / (1 - _BATCH_COST)
+            samples.drop_last(max(_MIN_KEPT_SHARE, share))
 
     @property
     def _round_batches(self) -> int:
         """The number of batches of a round."""
         # a server continues whole texts, and any other model each token of all samples
         return self._tree.length if self._tree.lists_vocabulary else 1
-
-    def _must_measure_batches(self) -> bool:
-        """Return whether refinements must first show what a text of a larger batch costs.
-
-        They are needed where time allows few rounds, and rounds have many batches.
-        """
-        if not (self._is_timed and self._tree.lists_vocabulary):
-            return False
-        if self._tree.passes >= self._tree.batch_texts:
-            return False
-        steps = self._round_batches / _MAX_ROUND_COST
-        return self.expect_passes(steps) < steps
 
     def _expect_sampling_passes(self) -> float:
         """Return the passes that the limits are expected to allow for samples."""
@@ -255,7 +255,7 @@ class RoundPlan:
                 wanted = affordable
             return wanted, min(_MIN_ROUND, self.drawn_samples)
         if self._is_timed:
-            wanted = max(_MIN_ROUND, self._plan_first_round())
+            wanted = max(_MIN_ROUND, self._plan_first_round(affordable))
         # the time of one text alone was measured, which is about that of a batch
         if affordable >= 1:
             affordable = max(affordable, self._tree.batch_texts)
@@ -269,16 +269,17 @@ class RoundPlan:
         # a smaller batch takes the model about as long
         return max(_MIN_ROUND, self._tree.batch_texts, self.drawn_samples // divisor)
 
-    def _plan_first_round(self) -> float:
+    def _plan_first_round(self, affordable: float) -> float:
         """Return the number of samples of the first round of a limited time.
 
         Later rounds, whose bets know more, get most of the time. But each round has the costs of
-        its batches, so that a long text leaves time for one round alone.
+        its batches, so that a long text leaves time for one round alone, whose first tokens show
+        how many samples the time allows.
+
+        Args:
+            affordable: the number of samples that time allows if a batch saves none.
         """
-        half = self._tree.batch_texts // 2
-        if not self._tree.lists_vocabulary:
+        half = self._tree.batch_texts / 2
+        if affordable >= half or not self._tree.lists_vocabulary:
             return half
-        length = self._tree.length
-        one, two = (self.expect_passes(rounds * length) for rounds in (1, 2))
-        is_alone = one - two > _MAX_ROUND_COST * one
-        return one / length if is_alone else half
+        return min(2 * half, _MIN_ROUND * affordable)
