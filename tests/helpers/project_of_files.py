@@ -16,6 +16,11 @@ class Letters:
         return continuation.count("e")
 """
 LETTERS, WORDS = "P=? [ F letters > 1 ]", "P=? [ F listed > 0 ]"
+COMPUTED = (
+    *("checks_one", "answers_one"),
+    *("results/suites/words/one.jsonl", "results/topk/one.parquet"),
+)
+"""Targets of all that is computed of the model, without what shows it to people."""
 SUITE = {"cases": [{"start": "The player", "length": 2, "require": "P>=0.1 [ F listed > 0 ]"}]}
 
 

@@ -142,8 +142,9 @@ def test_two_configurations_have_folders_of_their_own(finished, tmp_path):
     config = read_config(project)
     config["experiments"][0]["k"] = 2
     (other / "config.yaml").write_text(yaml.safe_dump(config))
-    arguments = ["--directory", "runs/other", "--configfile", "runs/other/config.yaml"]
-    run = project.snakemake("--cores", "2", *arguments)
+    arguments = ["--directory", "runs/other", "--configfile", "runs/other/config.yaml", "--"]
+    arguments.append("checks_one")
+    run = project.snakemake("--cores", "1", *arguments)
     assert run.returncode == 0, run.stdout
     assert "fetch_model" not in run.stdout.split("Job stats:")[1].split("\n\n")[0]
     assert project.planned(*arguments) == project.planned() == {}
