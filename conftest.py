@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import subprocess
+from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
@@ -34,9 +35,9 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     """Mark the cases of a test as long, except as many as its mark `few` allows.
 
-    Tests that start Snakemake come first: at the end, the other workers would wait for them.
+    Files with many tests that start Snakemake, then files with many long tests, come first: at the
+    end, the other workers would wait for them.
     """
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     with_mark = [item for item in items if item.get_closest_marker("few")]
     for _, cases in groupby(with_mark, key=lambda item: item.function):
         cases = [case for case in cases if not case.get_closest_marker("long")]
@@ -45,6 +46,10 @@ def pytest_collection_modifyitems(items):
         for i, case in enumerate(cases):
             if i not in chosen:
                 case.add_marker("long")
+    counts = {item.path: Counter() for item in items}
+    for item in items:
+        counts[item.path].update(mark.name for mark in item.iter_markers())
+    items.sort(key=lambda item: (-counts[item.path]["slow"], -counts[item.path]["long"]))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,14 +4,11 @@ import io
 import re
 from collections.abc import Collection
 from functools import cache
-from importlib.util import find_spec
 from modulefinder import ModuleFinder
 from pathlib import Path
 from types import CodeType
 
 from helpers.parsed_source import ROOT, SOURCES, find_file, is_of_a_package, name_file
-
-from llmchecker.properties.registry import BUILTIN_TYPES
 
 SCRIPTS = {script.stem: script for script in sorted((ROOT / "workflow/scripts").glob("*.py"))}
 
@@ -49,26 +46,19 @@ def module_names(paths: Collection[str]) -> set[str]:
     return names
 
 
-def imported_by(script: Path, without: Collection[str] = (), *also: Path) -> set[str]:
-    """The modules behind a script and further modules, as paths from their packages on."""
-    return set(_walk_imports(script, frozenset(without), also))
+def imported_by(script: Path, without: Collection[str] = ()) -> set[str]:
+    """The modules behind a script, as paths from their packages on."""
+    return set(_walk_imports(script, frozenset(without)))
 
 
 # one walk compiles a hundred modules, and several tests need the same walk
 @cache
-def _walk_imports(script: Path, without: frozenset[str], also: tuple[Path, ...]) -> frozenset[str]:
-    found = set(map(name_file, also))
-    for start in (script, *also):
-        finder = Imports(module_names(without))
-        finder.run_script(str(start))
-        files = {Path(module.__file__) for module in finder.modules.values() if module.__file__}
-        found |= set(map(name_file, filter(is_of_a_package, files)))
+def _walk_imports(script: Path, without: frozenset[str]) -> frozenset[str]:
+    finder = Imports(module_names(without))
+    finder.run_script(str(script))
+    files = {Path(module.__file__) for module in finder.modules.values() if module.__file__}
+    found = set(map(name_file, filter(is_of_a_package, files)))
     return frozenset(name for name in found if not name.endswith("__init__.py"))
-
-
-def types(*names: str) -> list[Path]:
-    """The modules that define types of quantifiers, on which scores by these depend."""
-    return [Path(find_spec(BUILTIN_TYPES[name].module).origin) for name in names]
 
 
 @cache

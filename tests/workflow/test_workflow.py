@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.imports import SCRIPTS, imported_by, script_of, types
 from helpers.project import (
     CHECKS,
     EMPTY,
@@ -23,7 +22,6 @@ from helpers.project import (
     PROMPTS,
     ROOT,
     ROWS,
-    SCORING,
     SHARDS,
     STAGES,
     START_STRINGS,
@@ -393,35 +391,6 @@ def test_triggers_without_params_do_not_see_changed_code(project):
     """With `--rerun-triggers mtime` Snakemake compares no digest, as CONTRIBUTING.md says."""
     with project.appended("src/llmchecker/checking/storm.py", "\n# changed\n"):
         assert "checks_gpt2" not in project.planned("--rerun-triggers", "mtime")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "module",
-    [
-        "llmchecker/checking/witnesses.py",
-        "llmchecker/models/distribution.py",
-        "llmchecker/properties/quantifiers/polarity.py",
-    ],
-)
-def test_a_changed_module_makes_again_what_imports_it(finished, module):
-    """A result is made again when a module changes that its script imports, and no tree besides."""
-    project, printed = finished
-    with project.appended(f"src/{module}", "\n# changed\n"):
-        planned = set(project.planned())
-    demanded = {rule for rule in stats(printed) if module in code_of_rule(rule)}
-    assert demanded <= planned
-    dear = {"topk", "shard", *(f"trees_{model}" for model in MODELS)}
-    assert planned & dear == demanded & dear
-
-
-def code_of_rule(rule: str) -> set[str]:
-    """The modules on which a rule depends, by an independent walk of its script's imports."""
-    script = script_of(rule)
-    if script.startswith(("fetch_", "lock")):
-        return set()  # what was fetched is kept until its source changes
-    also = types("gender", "similarity") if script in SCORING else []
-    return imported_by(SCRIPTS[script], set(), *also)
 
 
 @pytest.mark.long

@@ -187,7 +187,7 @@ def test_a_number_of_thousands_of_digits_stops_no_other_program(tmp_path, capsys
     """A constant too long to be read is a message for its file, and the others are verified."""
     (tmp_path / "a_long.c").write_text(f"int main(void) {{ int x = {'9' * 5000}; }}")
     (tmp_path / "b_count.c").write_text(COUNT)
-    assert main([str(tmp_path), "--jobs", "2"]) == 2
+    assert main([str(tmp_path), "--semantics", "integers", "--jobs", "2"]) == 2
     *lines, _ = capsys.readouterr().out.strip().splitlines()
     # a program has its line when it is done
     long, count = sorted(lines)

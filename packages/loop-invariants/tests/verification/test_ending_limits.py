@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from loop_invariants.cli import verify_command
 from loop_invariants.cli.main import main
 from loop_invariants.experiments.runner import EXPERIMENTS, ExperimentSettings, iter_attempts
 from loop_invariants.frontend.translation_unit import parse_program
@@ -15,7 +16,7 @@ from loop_invariants.proposals.prompt_templates import PromptVariant
 from loop_invariants.proposals.proposal_set import LoopProposals
 from loop_invariants.verification import esbmc, houdini, limited_command
 from loop_invariants.verification.esbmc import EsbmcAnswer
-from loop_invariants.verification.result import Limit, Outcome
+from loop_invariants.verification.result import Limit, Outcome, VerificationResult
 from loop_invariants.verification.verifier import VerificationLimits, Verifier
 
 COUNT = """\
@@ -104,13 +105,19 @@ def test_what_may_be_proposed_is_a_limit_too(tmp_path):
     assert limits["program"] == limits["program + sampled"] == ()
 
 
+def reach_limit(file, **_) -> VerificationResult:
+    """Return the result of a program whose proof had no time."""
+    return VerificationResult(Outcome.PROVER_TIMEOUT, limits=(Limit.PROVER_TIME,))
+
+
 @pytest.mark.long
-def test_limits_stand_in_json_and_in_the_line(tmp_path, capsys):
+def test_limits_stand_in_json_and_in_the_line(tmp_path, monkeypatch, capsys):
     """`verify` tells the limits of a program: none where there is a verdict."""
     file = tmp_path / "count.c"
     file.write_text(COUNT)
     for seconds, limits in (("20", []), ("0.000001", ["prover time"])):
-        main([str(file), "--seconds", seconds, "--json"])
+        main([str(file), "--semantics", "integers", "--seconds", seconds, "--json"])
         assert json.loads(capsys.readouterr().out)["programs"][0]["limits"] == limits
-    main([str(file), "--seconds", "0.000001"])
+    monkeypatch.setattr(verify_command, "_verify_file", reach_limit)
+    main([str(file)])
     assert "ended by the limit of: prover time" in capsys.readouterr().out
