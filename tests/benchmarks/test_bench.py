@@ -1,8 +1,12 @@
 """The benchmark's arithmetic, and that one run of it writes every figure that it defines."""
 
+import contextlib
 import json
 import math
+import os
 import re
+import subprocess
+from types import SimpleNamespace
 
 import bench
 import narrowing
@@ -13,6 +17,7 @@ import plots
 import pytest
 import yaml
 from helpers.figure_names import find_mismatches
+from helpers.forked_snakemake import open_snakemake
 from overhead import Job, Run
 
 MODEL = "tiny"
@@ -135,6 +140,12 @@ def test_a_log_without_its_last_line_is_an_error(tmp_path):
         overhead.worked(tmp_path / "a.log")
 
 
+def test_a_measurement_has_a_process_of_its_own(tmp_path):
+    """A function is called in a new process, in the directory that is given."""
+    assert bench.in_own_process(os.getcwd, directory=tmp_path) == str(tmp_path)
+    assert bench.in_own_process(os.getpid, directory=tmp_path) != os.getpid()
+
+
 @pytest.mark.parametrize(
     ("states", "name"), [(1_000, "1e3"), (3_000, "3e3"), (10**7, "1e7"), (12_345, "1.2345e4")]
 )
@@ -159,14 +170,24 @@ def test_panels_of_widths_have_words_for_titles():
     assert not re.search(r"[?=<>\[\]]", "".join(titles))
 
 
+def call_here(function, *arguments, directory):
+    """Call a function in a directory, in this process: another one would import all again."""
+    with contextlib.chdir(directory):
+        return function(*arguments)
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory, random_model):
     """What a quick run writes for a small random model."""
+    forking = SimpleNamespace(**vars(subprocess) | {"Popen": open_snakemake})
     directory = tmp_path_factory.mktemp("bench")
     model = {"label": "Tiny", "source": f"path:{random_model('llama')}", "mem_mb": 500}
     config = directory / "config.yaml"
     config.write_text(yaml.safe_dump({"models": {MODEL: model}, **CONFIG}), encoding="utf-8")
-    bench.main(["--quick", "--config", str(config), "--output", str(directory / "out")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench, "in_own_process", call_here)
+        patch.setattr(overhead, "subprocess", forking)
+        bench.main(["--quick", "--config", str(config), "--output", str(directory / "out")])
     return directory / "out"
 
 

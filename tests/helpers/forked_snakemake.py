@@ -20,13 +20,37 @@ _SERVER = Path(__file__).with_name("snakemake_server.py")
 
 @cache
 def _start_server(hash_seed: str) -> subprocess.Popen:
+    return _open_server({"PYTHONHASHSEED": hash_seed})
+
+
+def _open_server(environment: Mapping[str, str], **streams: int) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-X", "utf8", _SERVER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         encoding="utf-8",
-        env=os.environ | {"PYTHONPATH": "", "HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": hash_seed},
+        env=os.environ | {"PYTHONPATH": "", "HF_HUB_OFFLINE": "1"} | environment,
+        **streams,
     )
+
+
+def open_snakemake(
+    command: list[str], cwd: Path, env: Mapping[str, str], **_: object
+) -> subprocess.Popen:
+    """Start `python -m snakemake` as `subprocess.Popen` does, with jobs that are forks of it.
+
+    Its output can be read while it runs. Its exit status is 0, also that of a failed run.
+    """
+    server = _open_server({}, stderr=subprocess.STDOUT)
+    request = {
+        "arguments": command[3:],
+        "directory": str(cwd),
+        "environment": env | {"PYTHONPATH": "", "HF_HUB_OFFLINE": "1"},
+        "printed": "/dev/stdout",
+    }
+    print(json.dumps(request), file=server.stdin, flush=True)
+    server.stdin.close()
+    return server
 
 
 def run_snakemake(
