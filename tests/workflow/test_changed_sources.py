@@ -169,7 +169,8 @@ def test_a_run_after_a_change_of_the_weights_is_that_of_a_new_project(finished, 
     fresh = write_project(tmp_path / "fresh", f"path:{model}")
     add_sources(fresh, folder)
     fresh.write_config(config)
-    other = fresh.snakemake("--cores", "2", *COMPUTED)
+    computed = (*COMPUTED, "checks_packed", "answers_packed")
+    other = fresh.snakemake("--cores", "2", *computed)
     assert other.returncode == 0, other.stdout
     assert read_figures(project) == read_figures(fresh) != before
     digest = compute_sha256(model / "model.safetensors")
