@@ -12,7 +12,7 @@ from helpers.project import Project, read_config
 from helpers.project_of_files import WORDS, write_project
 from helpers.undisturbed import at
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 KEPT = ("results", ".snakemake")
 """The folders of results and of Snakemake's records."""
@@ -68,7 +68,6 @@ def copy_results_first(project: Path, copy: Path) -> None:
             os.utime(path, (begin + age, begin + age), follow_symlinks=False)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("make_copy", [archive, copy_results_first], ids=lambda f: f.__name__)
 def test_a_copy_has_nothing_to_do(make_copy, finished, tmp_path):
     """Wherever a project is and however it came there, no job is planned."""
@@ -76,7 +75,6 @@ def test_a_copy_has_nothing_to_do(make_copy, finished, tmp_path):
     assert at(tmp_path / "elsewhere").planned() == {}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -91,7 +89,6 @@ def test_a_run_that_names_its_files_has_nothing_to_do(arguments, finished, tmp_p
     assert at(tmp_path / "elsewhere").planned(*arguments) == {}
 
 
-@pytest.mark.long
 def test_a_moved_project_answers_a_new_query(finished, tmp_path):
     """A model in a folder of the project moves with it, and answers there."""
     project = at(tmp_path / "elsewhere")
@@ -109,7 +106,6 @@ def test_a_moved_project_answers_a_new_query(finished, tmp_path):
     assert len(project.found("answers/**/*.json")) == 4
 
 
-@pytest.mark.long
 def test_a_changed_checkout_with_old_results_is_no_copy(finished, tmp_path):
     """Code, a script and a table of the checkout count by their content."""
     archive(finished.directory, tmp_path / "elsewhere")
@@ -129,7 +125,6 @@ def test_a_changed_checkout_with_old_results_is_no_copy(finished, tmp_path):
         assert project.planned() == {"report": 1}
 
 
-@pytest.mark.long
 def test_two_configurations_have_folders_of_their_own(finished, tmp_path):
     """Each folder has its results and stays current, whatever the other one does."""
     project = at(tmp_path / "elsewhere")

@@ -6,7 +6,7 @@ import re
 import pytest
 from helpers.project import GENDER, Project, read_config
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 OWN = """
 import os
@@ -66,7 +66,6 @@ def test_a_job_that_is_killed_at_its_last_answer_loses_no_other(project):
     assert len(read_dates(project)) == 3
 
 
-@pytest.mark.long
 def test_a_new_query_computes_its_own_results_alone(project):
     """All other scores, chains, verdicts, comparisons and answers are the files that were there."""
     targets = ("crosschecks_one", "answers_one")
@@ -89,7 +88,6 @@ def test_a_new_query_computes_its_own_results_alone(project):
     assert project.planned(*targets) == {}
 
 
-@pytest.mark.long
 def test_results_of_other_inputs_are_not_taken(project):
     """A changed budget, class, start string or code computes the answers that depend on it."""
     assert project.snakemake("--cores", "1", "answers_one").returncode == 0

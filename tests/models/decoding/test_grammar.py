@@ -125,7 +125,7 @@ GRAMMARS = [
 ]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("settings", "lark"), GRAMMARS, ids=lambda each: str(each)[:40])
 def test_distributions_are_those_of_masked_generate(settings, lark, model, tokenizer):
     """After each of many texts of masked `generate`, probabilities are those of its scores."""

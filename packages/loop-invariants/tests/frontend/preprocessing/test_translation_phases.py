@@ -503,6 +503,7 @@ TYPES = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.skipif(GCC is None, reason="there is no gcc")
 @pytest.mark.parametrize("header", sorted(VALUES.keys() | TYPES.keys()))
 def test_headers_say_what_those_of_gcc_say(header: str, tmp_path: Path) -> None:
