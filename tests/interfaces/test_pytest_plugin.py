@@ -66,26 +66,28 @@ def test_requirements_are_collected_by_an_installed_plugin(folder):
 
 
 @pytest.mark.long
-def test_a_run_that_fails_is_the_failure_of_each_requirement(tmp_path):
+def test_a_run_that_fails_is_the_failure_of_each_requirement(tmp_path, monkeypatch, capfd):
     """A model that cannot be loaded is one message for each test, without a traceback."""
     (tmp_path / "m").mkdir()
     case = {"start": "once", "require": ["P>=1 [ F step = 0 ]", "P>=1 [ F step = 1 ]"]}
     (tmp_path / "test_m.llm.yaml").write_text(yaml.safe_dump({"model": "m", "cases": [case]}))
-    run = run_pytest(tmp_path)
-    assert run.returncode == 1, run.stdout + run.stderr
-    assert run.stdout.count("has no config.json; name a model") >= 2
-    assert "Traceback" not in run.stdout
-    assert "session.py" not in run.stdout
+    monkeypatch.chdir(tmp_path)
+    assert pytest.main(["-p", "no:cacheprovider", "-rA"]) == 1
+    printed = capfd.readouterr().out
+    assert printed.count("has no config.json; name a model") >= 2
+    assert "Traceback" not in printed
+    assert "session.py" not in printed
 
 
 @pytest.mark.long
-def test_an_invalid_suite_is_an_error_of_collection(folder):
+def test_an_invalid_suite_is_an_error_of_collection(folder, monkeypatch, capfd):
     """The message of a suite that cannot run has its line."""
     (folder / "test_won.llm.yaml").write_text("model: m\ncases: [{ strat: a }]\n")
-    run = run_pytest(folder)
-    assert run.returncode == 2
-    assert "line 2: cases[0]: unknown key 'strat', did you mean 'start'" in run.stdout
-    assert "Traceback" not in run.stdout
+    monkeypatch.chdir(folder)
+    assert pytest.main(["-p", "no:cacheprovider"]) == 2
+    printed = capfd.readouterr().out
+    assert "line 2: cases[0]: unknown key 'strat', did you mean 'start'" in printed
+    assert "Traceback" not in printed
 
 
 def test_requirements_without_content_are_warned_of_at_collection(folder, monkeypatch, capfd):
