@@ -123,6 +123,8 @@ def _find_data_files(file: Path) -> Iterator[Path]:
         yield from root.glob(pattern)
 
 
+# each rule names the same hundreds of files
+@cache
 def _name_file(file: Path) -> str:
     """Return the path of a file of a package, from the package on."""
     for package in _list_packages():
