@@ -69,6 +69,14 @@ def test_intervals_are_those_of_clopper_and_pearson(pairs):
         "agreement": (sum(grades[text] == int(label) for text, label in pairs), len(pairs)),
         "precision": (both, sum(grades[text] == 1 for text, _ in pairs)),
         "recall": (both, sum(label for _, label in pairs)),
+        "false_pass": (
+            sum(grades[text] == 1 and not label for text, label in pairs),
+            sum(not label for _, label in pairs),
+        ),
+        "false_fail": (
+            sum(grades[text] != 1 and label for text, label in pairs),
+            sum(label for _, label in pairs),
+        ),
     }
     assert found.ungraded == sum(grades[text] is None for text, _ in pairs)
     for name, (hits, total) in expected.items():
@@ -211,9 +219,11 @@ def test_the_command_prints_all_shares(project, capfd, options):
     """Two of five texts have their label; one has no grade, and is counted as an error."""
     assert main(["judge-check", "labels.csv", *options, "--confidence", "0.9"]) == 0
     printed = capfd.readouterr().out
-    assert "agreement    0.4 in [0.07" in printed
-    assert "precision    0.333 in [0.01" in printed
-    assert "recall       0.5 in [0.02" in printed
+    assert "agreement     0.4 in [0.07" in printed
+    assert "precision     0.333 in [0.01" in printed
+    assert "recall        0.5 in [0.02" in printed
+    assert "false passes  0.667 in [0.1" in printed
+    assert "false fails   0.5 in [0.02" in printed
     assert "with confidence 0.9, 2 of 5 texts" in printed
     assert "1 text without a grade" in printed
     assert '1 → none    "hm"' in printed

@@ -69,7 +69,7 @@ class _Judge:
     def __init__(self) -> None:
         self.read: list[tuple[str, str]] = []
 
-    def build_notes(self, model: object) -> list[str]:
+    def build_notes(self, model: object, *, is_measured: bool = False) -> list[str]:
         return []
 
     def __call__(self, prompt: str, text: str) -> int:

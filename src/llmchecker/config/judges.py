@@ -48,8 +48,12 @@ class ConfiguredJudge:
     project: Path = field(default_factory=Path.cwd, compare=False)
 
     def __repr__(self) -> str:
-        settings = _remove_decoding(self.model).answer_settings
-        return json.dumps(settings, sort_keys=True, default=str)
+        return json.dumps(self.answer_settings, sort_keys=True, default=str)
+
+    @property
+    def answer_settings(self) -> dict[str, Any]:
+        """All that determines its answers besides the content of the files, as JSON."""
+        return _remove_decoding(self.model).answer_settings
 
     @property
     def name(self) -> str:
@@ -140,22 +144,26 @@ def create_quantifier_or_judge(
     return registry.create_quantifier(name, {**settings, "model": judge})
 
 
-def add_judge_notes(asked: Property, model: object) -> Property:
+def add_judge_notes(asked: Property, model: object, *, is_measured: bool = False) -> Property:
     """Return a query whose answers name its judges.
 
     Args:
         asked: the query.
         model: the judged model: a `ModelConfig`, or a loaded model. There is a warning if a judge
             is this model, with any decoding.
+        is_measured: whether the errors of the judges are in the confidence.
     """
-    notes = list_judge_notes(asked.quantifiers.values(), model)
+    notes = list_judge_notes(asked.quantifiers.values(), model, is_measured=is_measured)
     return replace(asked, notes=(*asked.notes, *notes)) if notes else asked
 
 
-def list_judge_notes(quantifiers: Iterable[Quantifier], model: object) -> list[str]:
+def list_judge_notes(
+    quantifiers: Iterable[Quantifier], model: object, *, is_measured: bool = False
+) -> list[str]:
     """List the notes on answers about a model, as in `add_judge_notes`."""
     judges = [each for each in quantifiers if isinstance(each, JudgesAnswers)]
-    return list(dict.fromkeys(note for judge in judges for note in judge.build_notes(model)))
+    notes = (judge.build_notes(model, is_measured=is_measured) for judge in judges)
+    return list(dict.fromkeys(note for found in notes for note in found))
 
 
 def list_judge_models(quantifiers: Iterable[Quantifier]) -> list[ModelConfig]:

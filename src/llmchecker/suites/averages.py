@@ -28,6 +28,9 @@ samples. Given the first reading, these have the mean P of their row. So the sam
 with the whole budget, then the new ones, bound the sum as before. Each of the two bounds of sums
 has half of the error probability of one.
 
+A mean of grades may be corrected for the errors of the judge (see `judge_errors`): whatever bounds
+the mean bounds the corrected one.
+
 Both hold for any number of rows, so the reading may stop for any reason. Only the rows up to the
 first one without a result count: which later ones have one may depend on their samples.
 """
@@ -49,7 +52,7 @@ from llmchecker.checking.measurement import Measurement, Threshold, average_meas
 from llmchecker.suites.row_effort import WHOLE, ReadRow, choose_effort
 from llmchecker.suites.statistic import RowFigure, Scope, Statistic, is_upper_limit
 from llmchecker.suites.verdicts import CaseResult, Status
-from llmchecker.utils.interval import PROBABILITIES, Interval
+from llmchecker.utils.interval import DIFFERENCES, PROBABILITIES, Interval
 
 _SCALE_ERROR = 2.0**-50
 """A limit above the relative rounding error of the conversion of a score."""
@@ -165,7 +168,8 @@ class AverageEstimator:
         statistic: what the average reports.
         threshold: its requirement; None without one.
         error_probability: the largest probability that its own interval or that of a difference
-            is wrong, besides the intervals of the rows.
+            is wrong, besides the intervals of the rows; also that an interval of a judge's errors
+            is.
         values: all possible values of a row: probabilities, or scores.
         seed: the seed of the order in which rows are read.
     """
@@ -195,7 +199,9 @@ class AverageEstimator:
     @property
     def is_mean(self) -> bool:
         """Whether it is about a mean of the rows' own probabilities or scores."""
-        return self.statistic.scope is not Scope.WORST and self.statistic.figure is None
+        statistic = self.statistic
+        is_other = statistic.figure is not None or statistic.truth is not None
+        return statistic.scope is not Scope.WORST and not is_other
 
     def plan_effort(self, results: Sequence[CaseResult], total: int) -> float:
         """Return the effort of the next rows in the order of reading.
@@ -217,6 +223,30 @@ class AverageEstimator:
 
     def measure(self, results: Sequence[CaseResult]) -> Measurement:
         """Return the measurement of the average over rows, whose samples are independent."""
+        measurement, truth = self._measure_rows(results), self.statistic.truth
+        return measurement if truth is None else truth.correct(measurement, self._confidence)
+
+    def list_reasons(self, results: Sequence[CaseResult]) -> tuple[str, ...]:
+        """List the assumptions of the average, as sentences."""
+        if (truth := self.statistic.truth) is None:
+            return ()
+        return truth.list_reasons(self._measure_rows(results).sampled, self._confidence)
+
+    @property
+    def _confidence(self) -> float:
+        """The confidence of an interval of a judge's errors."""
+        return 1 - self.error_probability
+
+    def _compare(self, interval: Interval) -> bool | None:
+        """Return whether an interval of the rows' mean decides the requirement, and how."""
+        if self.threshold is None:
+            return None
+        if (truth := self.statistic.truth) is not None:
+            interval = truth.bound(self._confidence).correct(interval)
+        return self.threshold.compare(interval)
+
+    def _measure_rows(self, results: Sequence[CaseResult]) -> Measurement:
+        """Return the measurement of the average, not corrected for the errors of a judge."""
         rows = self._read_rows(results)
         if self.statistic.scope is Scope.WORST:
             return _find_extreme(rows, is_upper_limit(self.threshold))
@@ -242,7 +272,7 @@ class AverageEstimator:
             worst = _find_extreme(rows, is_upper_limit(self.threshold))
             return self.threshold.compare(worst.sampled) is False
         intervals = self._iter_intervals(rows)
-        return any(self.threshold.compare(each) is not None for each in intervals)
+        return any(self._compare(each) is not None for each in intervals)
 
     def measure_difference(
         self, own: Sequence[CaseResult], other: Sequence[CaseResult]
@@ -252,8 +282,19 @@ class AverageEstimator:
         Args:
             own, other: the results of the same rows, in the same order.
         """
-        if self.statistic.scope is not Scope.POPULATION:
+        if (truth := self.statistic.truth) is None:
+            return self._subtract(own, other)
+        # with answers that have not ended, the two sides may have other errors
+        if truth.is_whole:
             return self.measure(own) - self.measure(other)
+        difference = self._subtract(own, other).sampled
+        rates = truth.bound(self._confidence)
+        return Measurement(DIFFERENCES, rates.correct_difference(difference))
+
+    def _subtract(self, own: Sequence[CaseResult], other: Sequence[CaseResult]) -> Measurement:
+        """Return the measurement of a difference, not corrected for the errors of a judge."""
+        if self.statistic.scope is not Scope.POPULATION:
+            return self._measure_rows(own) - self._measure_rows(other)
         own_rows, other_rows = self._read_rows(own), self._read_rows(other)
         own_low, own_high = _bound_shares(own_rows, self.values)
         other_low, other_high = _bound_shares(other_rows, self.values)
@@ -272,7 +313,9 @@ class AverageEstimator:
         """The threshold as a share of the values; None without one."""
         if self.threshold is None:
             return None
-        return (float(self.threshold.number) - self.values.lower) / self.values.width
+        limit = (float(self.threshold.number) - self.values.lower) / self.values.width
+        truth = self.statistic.truth
+        return limit if truth is None else truth.find_passed(limit)
 
     def _narrow(self, mean: Measurement, rows: Sequence[_Row]) -> Measurement:
         """Return a mean of these rows whose interval is cut until it decides the requirement."""
@@ -283,7 +326,7 @@ class AverageEstimator:
             sampled = mean.certain.cut(shared)
             estimate = None if mean.estimate is None else sampled.clip(mean.estimate)
             mean = Measurement(mean.certain, sampled, estimate)
-            if self.threshold is not None and self.threshold.compare(sampled) is not None:
+            if self._compare(sampled) is not None:
                 break
         return mean
 

@@ -159,7 +159,7 @@ class CaseBuilder:
             ConfigError: a key is invalid; the message begins with the key.
         """
         place = f"cases[{number}]"
-        demands = list_demands(place, keys)
+        demands = list_demands(place, keys, self._folder)
         table = self._read_table(place, keys)
         # the texts of an entry without a table are no templates
         rows: Sequence[Row | None] = (None,) if table is None else table.rows
@@ -191,7 +191,8 @@ class CaseBuilder:
                 )
             ]
             cases += form_cases
-            averages += _build_averages(place, name, demands, form_cases, rows, keys.by)
+            is_whole = parse_end(keys.length or self._suite.length)[1]
+            averages += _build_averages(place, name, demands, form_cases, rows, keys.by, is_whole)
         return cases, averages
 
     def _differs_by_row(self, demand: Demand, keys: CaseKeys, table: PromptTable | None) -> bool:
@@ -299,11 +300,13 @@ class CaseBuilder:
             with prefix_errors(demand.key):
                 check_prompt_form(model, full_prompt)
                 check_query_form(model, asked)
+        is_measured = demand.statistic.truth is not None
+        asked = add_judge_notes(asked, model, is_measured=is_measured)
         question = Question(
             model=model,
             prompt=full_prompt,
             conversation=conversation,
-            asked=add_user_notes(add_judge_notes(asked, model), conversation),
+            asked=add_user_notes(asked, conversation),
             budget=self._build_budget(keys, 0 if row is None else row.number),
         )
         return CaseContent(question, find_threshold(asked.query), requirement)
@@ -345,6 +348,11 @@ class CaseBuilder:
         turn_count = len(keys.turns or ())
         if demand.is_score and turn_count:
             raise ConfigError(f"{demand.key}: a mean score is about one answer; remove `turns`")
+        if demand.statistic.truth is not None and (demand.is_score or turn_count):
+            raise ConfigError(
+                f"{demand.key}.truth: it corrects the probability of a grade of one answer; write "
+                "of: P=? [ F (G polite = 1) ], without `turns`"
+            )
         with locate_errors(demand.key, demand.entry, row or Row()):
             length, is_whole = parse_end(keys.length or self._suite.length)
             if demand.is_score:
@@ -359,7 +367,7 @@ class CaseBuilder:
                 settings |= assertion.properties
             query = parse(text)
             demand.check_kind(query)
-            query = demand.add_threshold(query)
+            plain_query, query = query, demand.add_threshold(query)
             known = self._quantifiers.names | set(settings)
             if turn_count:
                 check_turn_query(query, known, turn_count)
@@ -383,6 +391,9 @@ class CaseBuilder:
         asked = Property(query, quantifiers, length, assertion=entry, limit=limit)
         if demand.is_score and (obstacle := asked.estimation_obstacle) is not None:
             raise ConfigError(f"{demand.key}: {obstacle}; use a quantifier with a range")
+        if (truth := demand.statistic.truth) is not None:
+            with prefix_errors(f"{demand.key}.truth"):
+                truth.check_asked(replace(asked, query=plain_query))
         if demand.statistic.figure is not None and asked.value_range != PROBABILITIES:
             raise ConfigError(
                 f"{demand.key}: repeats and shares of rows are those of a probability; write of: "
@@ -573,6 +584,7 @@ def _build_averages(
     cases: Sequence[Case],
     rows: Sequence[Row | None],
     by: str | None,
+    is_whole: bool,
 ) -> list[Average]:
     """Build the averages of an entry.
 
@@ -583,6 +595,7 @@ def _build_averages(
         cases: its cases.
         rows: the rows of its table.
         by: the column of groups; None for none.
+        is_whole: whether it is about whole answers.
     """
     averages = []
     for demand in demands:
@@ -596,6 +609,8 @@ def _build_averages(
                 if by is not None and row is not None:
                     groups.setdefault(row.read(normalize_name(by)), []).append(name)
         clusters = _read_clusters(demand, members)
+        truth = demand.statistic.truth
+        truth = truth.count_whole() if truth is not None and is_whole else truth
         averages.append(
             Average(
                 name=f"{entry}: {insert_columns(demand.label, Row())}",
@@ -604,7 +619,7 @@ def _build_averages(
                 threshold=demand.mean_threshold,
                 line=next(case.line for case in cases if case.label == demand.label),
                 groups={value: tuple(names) for value, names in sorted(groups.items())},
-                statistic=replace(demand.statistic, clusters=clusters),
+                statistic=replace(demand.statistic, clusters=clusters, truth=truth),
             )
         )
     return averages

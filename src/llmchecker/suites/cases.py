@@ -11,6 +11,7 @@ from llmchecker.config.deployment import Deployment
 from llmchecker.config.registry_keys import ExpansionConfig
 from llmchecker.properties.logic.ast import Probability
 from llmchecker.properties.logic.query import Query
+from llmchecker.suites.judge_errors import ERROR_KINDS
 from llmchecker.suites.multiple_testing import split_confidence
 from llmchecker.suites.statistic import Statistic
 from llmchecker.utils.file_state import check_unchanged
@@ -258,13 +259,14 @@ class Suite:
 
     @property
     def interval_count(self) -> int:
-        """The number of intervals: those of cases, averages and groups."""
+        """The number of intervals: those of cases, averages, groups and errors of judges."""
         return len(self.cases) + self._mean_count
 
     @property
     def _mean_count(self) -> int:
         means = sum(1 + len(average.groups) for average in self.averages)
-        return len(self.all_deployments) * means
+        judges = {each.statistic.truth.name for each in self.averages if each.statistic.truth}
+        return len(self.all_deployments) * means + ERROR_KINDS * len(judges)
 
     @property
     def case_confidence(self) -> float:
@@ -278,5 +280,5 @@ class Suite:
 
     @property
     def mean_confidence(self) -> float:
-        """The confidence of the interval of an average or a group."""
+        """The confidence of the interval of an average or a group, or of errors of a judge."""
         return split_confidence(self.confidence, self._mean_count, 0.5)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any
 
 from llmchecker.checking.measurement import Threshold, find_threshold
@@ -12,6 +13,7 @@ from llmchecker.properties.assertions import check_names, check_query_text, is_a
 from llmchecker.properties.definitions import format_assertion
 from llmchecker.properties.logic.ast import Expectation, Probability
 from llmchecker.properties.logic.query import Query
+from llmchecker.suites.judge_errors import JudgeErrors
 from llmchecker.suites.statistic import RowFigure, Scope, Statistic, is_upper_limit
 from llmchecker.suites.suite_file import AverageKeys, CaseKeys
 from llmchecker.suites.templates import list_columns
@@ -99,13 +101,19 @@ class Demand:
             )
 
 
-def list_demands(place: str, keys: CaseKeys) -> list[Demand]:
+def list_demands(place: str, keys: CaseKeys, folder: Path) -> list[Demand]:
     """List the requirements and averages of an entry.
+
+    Args:
+        place: the key of the entry, for messages.
+        keys: the entry.
+        folder: folder of the suite file.
 
     Raises:
         ConfigError: the entry has none, or one of them has another form or the name of another.
+        UnusableDataset: the errors of a judge cannot be read.
     """
-    demands = list(_iter_demands(place, keys))
+    demands = list(_iter_demands(place, keys, folder))
     if not demands:
         raise ConfigError(f"{place}: there is no requirement; add `require` or `average`")
     keys_by_label: dict[str, str] = {}
@@ -115,7 +123,7 @@ def list_demands(place: str, keys: CaseKeys) -> list[Demand]:
     return demands
 
 
-def _iter_demands(place: str, keys: CaseKeys) -> Iterator[Demand]:
+def _iter_demands(place: str, keys: CaseKeys, folder: Path) -> Iterator[Demand]:
     """Yield the requirements and averages of an entry."""
     require = keys.require
     # a single requirement needs no list
@@ -143,7 +151,7 @@ def _iter_demands(place: str, keys: CaseKeys) -> Iterator[Demand]:
         if isinstance(average, str):
             yield _parse_average(key, label, average)
         else:
-            yield _build_average(key, label, average)
+            yield _build_average(key, label, average, folder)
 
 
 def _parse_average(key: str, label: str, text: str) -> Demand:
@@ -163,7 +171,7 @@ def _parse_average(key: str, label: str, text: str) -> Demand:
     return _create_average(key, label, (probability, score), threshold, Statistic(scope))
 
 
-def _build_average(key: str, label: str, keys: AverageKeys) -> Demand:
+def _build_average(key: str, label: str, keys: AverageKeys, folder: Path) -> Demand:
     """Build an average from its keys."""
     if (match := _OF.fullmatch(keys.of)) is None:
         raise ConfigError(
@@ -175,7 +183,11 @@ def _build_average(key: str, label: str, keys: AverageKeys) -> Demand:
         if number is not None:
             with prefix_errors(f"{key}.{name}"):
                 threshold = _parse_limit(comparison, number)
-    statistic = Statistic(Scope(keys.about), _find_figure(key, keys), keys.clusters)
+    truth = None
+    if keys.truth is not None:
+        with prefix_errors(f"{key}.truth"):
+            truth = JudgeErrors.read(keys.truth, folder)
+    statistic = Statistic(Scope(keys.about), _find_figure(key, keys), keys.clusters, truth=truth)
     return _create_average(key, label, match.groups(default=""), threshold, statistic)
 
 

@@ -320,7 +320,7 @@ def _list_figures(
     for deployment in (each.name for each in suite.deployments):
         for average in suite.averages:
             statistic = average.statistic
-            if statistic.scope is not Scope.ROWS or statistic.figure is not None:
+            if statistic.scope is not Scope.ROWS or statistic.figure or statistic.truth:
                 unwatched.append((average.name, "only means of these rows are watched"))
             elif any(ranges[deployment, case] != PROBABILITIES for case in average.cases):
                 unwatched.append((average.name, "scores are not watched"))

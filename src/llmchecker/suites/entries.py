@@ -342,6 +342,7 @@ def _build_aggregate_entry(
             is_certain=aggregate.is_certain,
         ),
         plot=_build_plot(result, aggregate),
+        reasons=tuple(map(_clean, aggregate.reasons)),
         line=_find_line(result.suite, aggregate, case),
     )
 
@@ -349,8 +350,8 @@ def _build_aggregate_entry(
 def _build_plot(result: SuiteResult, aggregate: Aggregate) -> Plot | None:
     """Build the plot of the rows of an average or a group; None for another figure or one row."""
     average = result.find_average(aggregate)
-    # the rows have another figure than pass^k
-    if average is None or average.statistic.figure is not None:
+    # the rows have another figure than pass^k, or than what people say
+    if average is None or average.statistic.figure or average.statistic.truth:
         return None
     intervals = sorted(
         (

@@ -1,7 +1,9 @@
-"""The measurement of a judge on labelled texts: agreement, precision and recall."""
+"""The measurement of a judge on labelled texts: agreement, precision, recall and errors."""
 
+import hashlib
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,15 @@ from llmchecker.properties.quantifiers.judge import Judge
 from llmchecker.suites.prompt_rows import read_prompt_table
 from llmchecker.suites.templates import Row
 from llmchecker.suites.true_rate import bound_rate, draw_order
+from llmchecker.utils.file_state import compute_checksums
 from llmchecker.utils.interval import Interval
 
 LABEL = "label"
 _TEXT, _PROMPT = "text", "prompt"
 """The columns of a table of labelled texts; the last one may be absent."""
+SETTINGS = "settings"
+FALSE_PASS, FALSE_FAIL = "false_pass", "false_fail"
+"""Fields of a measurement as JSON: what determines the grades, and the two kinds of errors."""
 _BISECTIONS = 50
 """Number of bisections of an end of an interval, after which it is exact to 15 digits."""
 
@@ -58,6 +64,16 @@ class Share:
         """The share; None without texts."""
         return self.hits / self.total if self.total else None
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the share as JSON."""
+        return {
+            "value": self.value,
+            "hits": self.hits,
+            "total": self.total,
+            "low": self.interval.lower,
+            "high": self.interval.upper,
+        }
+
 
 @dataclass(frozen=True)
 class JudgeMeasurement:
@@ -65,6 +81,7 @@ class JudgeMeasurement:
 
     Attributes:
         judge: name of the judge.
+        settings: all that determines its grades, as of `describe_judge`.
         good_grade: the least good grade.
         confidence: confidence of each interval.
         total: number of all texts.
@@ -72,12 +89,15 @@ class JudgeMeasurement:
         agreement: the share of texts whose grade is their label.
         precision: of the texts with a good grade, the share with a good label.
         recall: of the texts with a good label, the share with a good grade.
+        false_pass: of the texts with a bad label, the share with a good grade.
+        false_fail: of the texts with a good label, the share without a good grade.
         ungraded: number of texts to which the judge's answer is not on the scale; they count as
             texts with neither their label nor a good grade.
         differences: the texts whose grade is not their label, with the grade; None for no grade.
     """
 
     judge: str
+    settings: Mapping[str, Any]
     good_grade: int
     confidence: float
     total: int
@@ -85,32 +105,25 @@ class JudgeMeasurement:
     agreement: Share
     precision: Share
     recall: Share
+    false_pass: Share
+    false_fail: Share
     ungraded: int
     differences: tuple[tuple[LabelledText, int | None], ...]
 
     def as_json(self) -> dict[str, Any]:
         """Return the measurement as JSON."""
-        shares = {
-            name: {
-                "value": share.value,
-                "hits": share.hits,
-                "total": share.total,
-                "low": share.interval.lower,
-                "high": share.interval.upper,
-            }
-            for name, share in (
-                ("agreement", self.agreement),
-                ("precision", self.precision),
-                ("recall", self.recall),
-            )
-        }
         return {
             "judge": self.judge,
+            SETTINGS: dict(self.settings),
             "good_grade": self.good_grade,
             "confidence": self.confidence,
             "total": self.total,
             "good": {"low": self.good.lower, "high": self.good.upper},
-            **shares,
+            "agreement": self.agreement.as_json(),
+            "precision": self.precision.as_json(),
+            "recall": self.recall.as_json(),
+            FALSE_PASS: self.false_pass.as_json(),
+            FALSE_FAIL: self.false_fail.as_json(),
             "ungraded": self.ungraded,
             "differences": [
                 {"place": each.place, "text": each.text, "label": each.label, "grade": grade}
@@ -186,22 +199,63 @@ def measure_judge(
     )
     pairs = [(texts[index], grades[index]) for index in sorted(order)]
     both = sum(is_good[index] and truths[index] for index in order)
+    passed, good_labels = sum(is_good[index] for index in order), sum(truths.values())
+    # a judge that reads prompts grades a text without one by other messages
+    has_prompts = all(texts[index].prompt for index in order)
     agreeing = sum(each.label == grade for each, grade in pairs)
     return JudgeMeasurement(
         judge=judge.model.name,
+        settings=describe_judge(judge, has_prompts=has_prompts),
         good_grade=good_grade,
         confidence=confidence,
         total=len(texts),
         good=good,
-        agreement=_build_share(agreeing, len(pairs), confidence),
-        precision=_build_share(both, sum(is_good[index] for index in order), confidence),
-        recall=_build_share(both, sum(truths.values()), confidence),
+        agreement=build_share(agreeing, len(pairs), confidence),
+        precision=build_share(both, passed, confidence),
+        recall=build_share(both, good_labels, confidence),
+        false_pass=build_share(passed - both, len(pairs) - good_labels, confidence),
+        false_fail=build_share(good_labels - both, good_labels, confidence),
         ungraded=grades.count(None),
         differences=tuple(pair for pair in pairs if pair[0].label != pair[1]),
     )
 
 
-def _build_share(hits: int, total: int, confidence: float) -> Share:
+def describe_judge(judge: Judge, *, has_prompts: bool) -> dict[str, Any]:
+    """Describe all that determines the grades of a judge, as JSON.
+
+    Args:
+        judge: the judge.
+        has_prompts: whether the texts have prompts.
+    """
+    reads_prompts = judge.of == "text" and has_prompts
+    files = sorted(
+        (path.name, sha256)
+        for path, sha256 in compute_checksums({p: p for p in judge.files}).items()
+    )
+    # the place of files is no part of the model
+    left_out = {"source"} if files else set()
+    settings = judge.model.answer_settings
+    model = [{name: settings[name] for name in settings if name not in left_out}, files]
+    # the messages to the judge are those of this version of the program
+    messages = judge.build_chat("prompt" if reads_prompts else "", "text").as_json
+    return {
+        "model": _compute_digest(model),
+        "question": judge.question,
+        "rubric": judge.rubric,
+        "scale": dict(judge.grades),
+        "share": judge.share,
+        "of": judge.of,
+        "prompts": reads_prompts,
+        "messages": _compute_digest(messages),
+    }
+
+
+def _compute_digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def build_share(hits: int, total: int, confidence: float) -> Share:
+    """Build a share with its exact interval."""
     if total == 0:
         return Share(0, 0, Interval(0.0, 1.0))
     error = (1 - confidence) / 2

@@ -252,6 +252,7 @@ class _SuiteBuilder:
         for average in suite.averages:
             statistic = average.statistic
             about = [statistic.scope, str(statistic.figure), statistic.column]
+            about += [str(statistic.truth)] if statistic.truth else []
             add([average.name, str(average.threshold), about])
         return digest.hexdigest()
 

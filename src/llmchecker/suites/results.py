@@ -260,6 +260,7 @@ class SuiteResult:
                 subject=_describe(average, cases, read, self._describe_budgets(results)),
                 noun=average.statistic.find_noun(average.threshold),
                 values=estimator.values,
+                reasons=estimator.list_reasons(results),
             ),
             self.suite.confidence,
         )
@@ -416,6 +417,7 @@ class SuiteResult:
                 subject=f"difference of the {_describe(compared, cases)}",
                 noun="difference",
                 values=differences,
+                reasons=estimator.list_reasons(own),
             ),
             self.difference_confidence,
         )

@@ -6,6 +6,7 @@
     { of: correct, any_of: 5 }                      the mean of pass@5: any of 5 answers
     { of: correct, rows_with: ">= 0.9" }            the share of rows that reach 0.9
     worst P=? [ F leaks > 0 ] <= 0.01               the largest of these rows
+    { of: "P=? [ F (G ok = 1) ]", truth: ok.json }  the mean corrected for errors of the judge ok
 
 `repeats` has the probabilities of several answers.
 """
@@ -17,6 +18,7 @@ from fractions import Fraction
 
 from llmchecker.checking.measurement import Measurement, Threshold
 from llmchecker.properties.repeats import raise_probability
+from llmchecker.suites.judge_errors import JudgeErrors
 from llmchecker.utils.interval import Interval, round_interval
 from llmchecker.utils.number_format import format_count
 
@@ -83,12 +85,14 @@ class Statistic:
         column: the column of clusters; None without clusters.
         clusters: the cluster of each case, by its name; empty without clusters. Clusters are drawn
             independently, their rows need not be, and each cluster counts the same.
+        truth: the errors of the judge for which the mean is corrected; None for the mean itself.
     """
 
     scope: Scope = Scope.ROWS
     figure: RowFigure | None = None
     column: str | None = None
     clusters: Mapping[str, str] = field(default_factory=dict)
+    truth: JudgeErrors | None = None
 
     def find_noun(self, threshold: Threshold | None) -> str:
         """Return the name of the number: `mean`, `share`, `largest` or `smallest`."""
@@ -122,6 +126,8 @@ class Statistic:
         is_part = read is not None and read < rows
         if notes := [*([f"{read:,} read"] if is_part else []), *([budget] if budget else [])]:
             these += f" ({', '.join(notes)})"
+        if self.truth is not None:
+            return f"{noun} of {these}, corrected for errors of the judge {self.truth.judge}"
         if self.figure is None:
             return f"{noun} of {these}"
         joint = " with " if self.figure.reached is not None else ", "

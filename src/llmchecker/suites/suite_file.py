@@ -204,10 +204,13 @@ class AverageKeys(Section):
     rows_with: OptionalKey[str] = None
     """A comparison, such as `>= 0.9`: the share of the rows whose probability meets it takes the
     place of the mean."""
+    truth: OptionalKey[str] = None
+    """A file that `judge-check --json` wrote: the share of answers that people would call good, if
+    the judge errs on them as on the labelled texts, takes the place of that of good grades."""
 
     @model_validator(mode="after")
     def _check_together(self) -> "AverageKeys":
-        for names in (("at_least", "at_most"), ("all_of", "any_of", "rows_with")):
+        for names in (("at_least", "at_most"), ("all_of", "any_of", "rows_with", "truth")):
             if len(given := [name for name in names if name in self.explicit_keys]) > 1:
                 raise build_error(f"{' and '.join(given)} exclude each other; keep one")
         if self.clusters is not None and self.about == "rows":

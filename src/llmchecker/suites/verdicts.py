@@ -136,6 +136,7 @@ class Aggregate:
         subject: the figure and its rows, as `mean of these 135 rows`.
         noun: the name of the number, such as `mean`.
         values: all possible values of the figure.
+        reasons: its assumptions, as sentences.
     """
 
     name: str
@@ -150,6 +151,7 @@ class Aggregate:
     subject: str
     noun: str
     values: Interval = PROBABILITIES
+    reasons: tuple[str, ...] = ()
 
 
 def find_decision(result: CaseResult | Aggregate, confidence: float) -> Decision | None:

@@ -61,9 +61,9 @@ def add_judge_check_command(commands: SubParsers) -> None:
     parser = commands.add_parser(
         "judge-check",
         help=COMMAND_HELP["judge-check"],
-        description="Measure a judge on labelled texts: its agreement with the labels, precision "
-        "and recall, each with an exact confidence interval. Texts without a label are graded "
-        "too: an interval has the share of all texts that people would call good.",
+        description="Measure a judge on labelled texts: its agreement with the labels, precision, "
+        "recall and errors, each with an exact confidence interval. Texts without a label are "
+        "graded too: an interval has the share of all texts that people would call good.",
         **format_examples(
             'llmchecker judge-check labels.csv --model ./judge --question "Is the text polite?"',
             "llmchecker judge-check labels.csv --judge polite --label",
@@ -189,6 +189,8 @@ def _build_rows(measurement: JudgeMeasurement) -> Rows:
         "agreement": _build_row(measurement.agreement, measurement.confidence),
         "precision": _build_row(measurement.precision, measurement.confidence),
         "recall": _build_row(measurement.recall, measurement.confidence),
+        "false passes": _build_row(measurement.false_pass, measurement.confidence),
+        "false fails": _build_row(measurement.false_fail, measurement.confidence),
         "good grade": (Figure(f"{measurement.good_grade} or more"),),
     }
     notes = []

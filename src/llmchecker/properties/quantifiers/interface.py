@@ -77,8 +77,13 @@ class JudgesAnswers(Protocol):
     verdict.
     """
 
-    def build_notes(self, model: object) -> list[str]:
-        """Build the notes on verdicts about a model: a `ModelConfig`, or a loaded model."""
+    def build_notes(self, model: object, *, is_measured: bool = False) -> list[str]:
+        """Build the notes on verdicts about a model: a `ModelConfig`, or a loaded model.
+
+        Args:
+            model: the model.
+            is_measured: whether the errors of the judge are in the confidence.
+        """
         ...
 
 

@@ -45,6 +45,11 @@ class JudgeModel(Protocol):
     @property
     def files(self) -> tuple[Path, ...]: ...
 
+    @property
+    def answer_settings(self) -> Mapping[str, Any]:
+        """All that determines its answers besides the content of the files, as JSON."""
+        ...
+
     def is_same(self, model: object) -> bool:
         """Return whether a model is the judge, with any decoding."""
         ...
@@ -122,10 +127,11 @@ class Judge:
         ):
             object.__setattr__(self, name, value)
 
-    def build_notes(self, model: object) -> list[str]:
+    def build_notes(self, model: object, *, is_measured: bool = False) -> list[str]:
         """Build the notes on verdicts about a model, as in `JudgesAnswers`."""
         judge: JudgeModel = self.model
-        notes = [f"graded by the judge {judge.name}, whose own error is not in the confidence"]
+        note = f"graded by the judge {judge.name}, whose own error is not in the confidence"
+        notes = [] if is_measured else [note]
         if judge.is_same(model):
             notes.append(
                 f"warning: the judge {judge.name} is the judged model, and may share its errors"
@@ -155,7 +161,7 @@ class Judge:
         if not texts:
             return []
         access, labels = self.model.open_access(), tuple(self.grades)
-        chats = [self._build_chat(prompt, text) for prompt, text in texts]
+        chats = [self.build_chat(prompt, text) for prompt, text in texts]
         masses = access.compute_masses(chats, labels)
         margin = _SPREADS * access.spread
         if len(chats) > 1 and margin > 0:
@@ -192,7 +198,7 @@ class Judge:
             sums[grade] = sums.get(grade, 0.0) + mass
         return sums
 
-    def _build_chat(self, prompt: str, text: str) -> Chat:
+    def build_chat(self, prompt: str, text: str) -> Chat:
         """Build the messages to the judge: prompt and text as data, and the question."""
         begun = [("user", f"Prompt:\n{prompt}"), ("assistant", _PROMPT_IS_READ)] if prompt else []
         if self.question is not None:
@@ -225,6 +231,10 @@ class _GivenModel:
     def name(self) -> str:
         name: str = self.model.name
         return name
+
+    @property
+    def answer_settings(self) -> Mapping[str, Any]:
+        return {"name": self.name}
 
     def is_same(self, model: object) -> bool:
         """Return whether a loaded model is the judge, with any decoding."""
