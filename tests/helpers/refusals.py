@@ -13,6 +13,7 @@ NAN, INFINITY = float("nan"), float("inf")
 ONE_DOOR = frozenset({"python"})
 _IN_FILES = frozenset({"python", "config"})
 _PYTHON_SHELL = frozenset({"python", "shell"})
+_ASKED = frozenset({"python", "shell", "suite", "compare", "lc.compare"})
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ LIMITS = [
     Refusal("length", "end:0", rf"'end:0' ({_NO_LENGTH}|is not of type integer)"),
     Refusal("length", "end:10001", rf"'end:10001' ({_NO_LENGTH}|is not of type integer)"),
     *_limits("answers", least=(1, 0), integer=(1.5, "x")),
+    Refusal("answers", 5, r"\S+ has probabilities; limit passes or seconds$", doors=_ASKED),
     *_limits("tokens", least=(1, 0)),
     *_limits("dollars", above=(0, 0, -1)),
     *_limits("alpha", least=(0, -0.1), most=(1, 1.5), number=(NAN, INFINITY, "most", True)),
@@ -351,6 +353,7 @@ PROMPTS = [
     Refusal(
         "start", "\udcff", r"'\\udcff' is not valid UTF-8; encode it again$", doors=_PYTHON_SHELL
     ),
+    *(Refusal("user", text, "the text is empty; write a prompt$") for text in ("", " \n")),
     Refusal("user", 5, "5 is not a text; give a string$", doors=ONE_DOOR),
     Refusal("start", None, "a start string is missing; give start, user", doors=ONE_DOOR),
     Refusal(
@@ -459,7 +462,6 @@ PROMPTS = [
         r"\[1\]: \{answer 2\} does not precede this turn; use 1",
         doors=ONE_DOOR,
     ),
-    Refusal("length", "end:3", "'end:3' is about one answer; give a", {"turns": ["c"]}, ONE_DOOR),
 ]
 
 _READ = frozenset({"python", "suite"})

@@ -93,7 +93,9 @@ def commands(program: str) -> list[tuple[Path, list[str]]]:
         for line in blocks(document) + code_spans(document):
             start = re.match(rf"\$? *(?:\.venv/bin/)?{program}(?= |$)", line)
             if start:
-                found.append((document, shlex.split(line[start.end() :], comments=True)))
+                words = shlex.split(line[start.end() :], comments=True)
+                # the shell writes the output to a file
+                found.append((document, words[: words.index(">")] if ">" in words else words))
     return found
 
 

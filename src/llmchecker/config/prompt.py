@@ -54,10 +54,10 @@ def parse_prompt(entry: object) -> Start:
             raise ConfigError(f"{key}: it belongs to a chat, not to a start string; give user")
     if "start" in keys:
         return parse_prompt(keys["start"])
-    for key in ("system", "user"):
+    for key, check in (("system", check_text), ("user", check_content)):
         if key in keys:
             with prefix_errors(key):
-                check_text(keys[key])
+                check(keys[key])
     system = {"system": keys["system"]} if "system" in keys else {}
     tools = parse_tools("tools", keys["tools"]) if "tools" in keys else ()
     if "user" in keys:
@@ -110,6 +110,17 @@ def parse_messages(messages: Sequence[Mapping[str, str]], tools: tuple[Tool, ...
     for _, text in chat.messages:
         check_text(text)
     return chat
+
+
+def check_content(text: object) -> None:
+    """Check that a value is a text as of `check_text` with more than white space.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    check_text(text)
+    if not str(text).strip():
+        raise ConfigError("the text is empty; write a prompt")
 
 
 def check_text(text: object) -> None:

@@ -5,7 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from llmchecker.checking.budget import Budget, build_budget
-from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
+from llmchecker.checking.conversations.turn_query import (
+    TURN,
+    ask_about_whole_answers,
+    check_turn_query,
+)
 from llmchecker.checking.measurement import list_vacuous_thresholds
 from llmchecker.checking.question import Question
 from llmchecker.config.prompt import change_prompt
@@ -68,6 +72,7 @@ def resolve_query(
         # the variable of turns is no quantifier
         defined = find_quantifiers(query, horizon, quantifiers, create, {TURN})
         check_turn_query(query, defined, turn_count)
+        query = ask_about_whole_answers(query) if is_whole else query
         return Property(query, defined, horizon, notes)
     if is_whole:
         query = ask_about_whole_texts(query, horizon)

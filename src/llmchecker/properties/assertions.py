@@ -83,13 +83,14 @@ class Assertion:
         )
 
 
-def build_assertion(kind: str, value: Any = None) -> Assertion:
+def build_assertion(kind: str, value: Any = None, key: str | None = None) -> Assertion:
     """Build an assertion from its kind and value.
 
     Args:
         kind: a name in `KINDS`, or `not_` and such a name.
         value: the value: a text, a list of texts, a number or a JSON Schema; None for kinds
             without a value.
+        key: the key or the option with the value, for messages; None for the kind.
 
     Raises:
         ConfigError: the kind is unknown, or the value is unusable.
@@ -98,7 +99,7 @@ def build_assertion(kind: str, value: Any = None) -> Assertion:
     try:
         return KINDS[kind.removeprefix(_NEGATION)](value, kind.startswith(_NEGATION))
     except ConfigError as error:
-        raise ConfigError(f"{kind}: {error}") from error
+        raise ConfigError(f"{key or kind}: {error}") from error
 
 
 def _check_kind(kind: str) -> None:

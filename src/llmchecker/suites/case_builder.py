@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from llmchecker.checking.budget import Budget, build_budget
-from llmchecker.checking.conversations.turn_query import TURN, check_turn_query
+from llmchecker.checking.conversations.turn_query import (
+    TURN,
+    ask_about_whole_answers,
+    check_turn_query,
+)
 from llmchecker.checking.measurement import find_threshold
 from llmchecker.checking.question import Question
 from llmchecker.config.deployment import Deployment
 from llmchecker.config.judges import add_judge_notes
 from llmchecker.config.models import ModelConfig, check_prompt_form, check_query_form
-from llmchecker.config.prompt import check_text, parse_messages, parse_prompt
+from llmchecker.config.prompt import check_content, parse_messages, parse_prompt
 from llmchecker.errors import ConfigError, prefix_errors
 from llmchecker.models.decoding.chat_template import Start
 from llmchecker.models.decoding.tools import Tool
@@ -32,7 +36,6 @@ from llmchecker.suites.cases import Average, Case, CaseContent
 from llmchecker.suites.chat_cells import read_chat
 from llmchecker.suites.conversations import (
     add_user_notes,
-    ask_about_whole_answers,
     build_conversation,
     parse_turn_assertion,
 )
@@ -529,13 +532,11 @@ def _build_prompt(plan: _PromptPlan) -> Start:
     with locate_errors(key, value, row or Row()):
         if name == "messages":
             return parse_messages(inserted, tools)
-        if not inserted.strip():
-            raise ConfigError("the text is empty; write a prompt")
+        check_content(inserted)
         if len(inserted) > _MAX_PROMPT_CHARACTERS:
             raise ConfigError(
                 f"it has {len(inserted):,} characters; shorten it to {_MAX_PROMPT_CHARACTERS:,}"
             )
-        check_text(inserted)
         return parse_prompt({name: inserted, "tools": [tool.description for tool in tools] or None})
 
 

@@ -28,7 +28,6 @@ from llmchecker.processes.conversation import (
 from llmchecker.properties.assertions import parse_assertion
 from llmchecker.properties.logic.ast import Formula, Probability, Temporal, format_for_storm
 from llmchecker.properties.logic.parser import parse
-from llmchecker.properties.logic.query import Query
 from llmchecker.properties.property import Property
 from llmchecker.suites.suite_file import SimulatedUserKeys, TurnKeys
 from llmchecker.suites.templates import Row, insert_columns
@@ -194,19 +193,6 @@ def parse_turn_assertion(
             f"{_EVERY} or {_ANY}"
         )
     return f"{text[: text.index('[')]}[ {path} ]", assertion.properties
-
-
-def ask_about_whole_answers(query: Query, comparison: str) -> Query:
-    """Return a query to which a conversation with a cut answer counts as the worse case.
-
-    Args:
-        query: the query.
-        comparison: the comparison of the probability with its threshold.
-    """
-    if not isinstance(query.root, Probability):
-        return query
-    limit = '& (G "end")' if comparison in (">=", ">") else '| (F !"end")'
-    return parse(f"{query.operator_text} [ ({query.path_text.strip()}) {limit} ]")
 
 
 def _find_state_formula(path: Formula) -> Formula:

@@ -15,6 +15,7 @@ from llmchecker.config.deployment import Deployment, GivenModel, resolve_deploym
 from llmchecker.config.judges import list_judge_models
 from llmchecker.config.models import ModelConfig, check_prices
 from llmchecker.config.project import DEFAULT_CONFIG
+from llmchecker.config.question import build_model_budget
 from llmchecker.config.registry import Registry
 from llmchecker.config.yaml_reader import YamlFile
 from llmchecker.errors import (
@@ -22,6 +23,7 @@ from llmchecker.errors import (
     LLMCheckerError,
     UnknownName,
     did_you_mean,
+    name_arguments,
     prefix_errors,
 )
 from llmchecker.models.decoding.chat_template import start_as_json
@@ -145,6 +147,7 @@ class _SuiteBuilder:
                 deployment.model: _hash_model_files(deployment.model) for deployment in deployments
             }
             models = [deployment.model for deployment in deployments]
+            _check_limits(keys, models, list_judge_models(pool.judges))
             check_prices(
                 "budget.dollars", [*models, *list_judge_models(pool.judges)], keys.budget.dollars
             )
@@ -284,6 +287,27 @@ class _SuiteBuilder:
                 suffix=" (versus)",
                 system_key="versus.system" if has_system else "system",
                 decoding_key="versus.decoding" if has_decoding else "decoding",
+            )
+
+
+def _check_limits(
+    keys: SuiteKeys, models: Sequence[ModelConfig], judges: Sequence[ModelConfig]
+) -> None:
+    """Check that each limit of a suite and of its cases has an effect on a model or a judge.
+
+    Raises:
+        ConfigError: a limit has none.
+    """
+    accesses = [(model.name, model.is_text_only) for model in models]
+    places = {"": keys.budget} | {
+        f"cases[{number}].": entry.budget for number, entry in enumerate(keys.cases) if entry.budget
+    }
+    for place, budget in places.items():
+        with name_arguments(f"{place}budget."):
+            build_model_budget(
+                accesses,
+                has_paid_judge=any(judge.is_text_only for judge in judges),
+                **budget.explicit_keys,
             )
 
 

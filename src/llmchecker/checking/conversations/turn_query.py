@@ -31,6 +31,7 @@ from llmchecker.properties.logic.ast import (
     subformulas,
 )
 from llmchecker.properties.logic.monitor import Monitor
+from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import (
     ScoreRange,
@@ -81,6 +82,22 @@ def check_turn_query(query: Query, quantifier_names: Collection[str], turn_count
                 raise InvalidQuery(
                     f"{query.text}: {atom} never holds; the conversation has {turns}"
                 )
+
+
+def ask_about_whole_answers(query: Query, comparison: str = ">=") -> Query:
+    """Return a query to which a conversation with a cut answer counts as the worse case.
+
+    Args:
+        query: the query, as of `check_turn_query`.
+        comparison: the comparison of the probability with its threshold, if the query has none.
+    """
+    root = query.root
+    if not isinstance(root, Probability):
+        return query
+    if root.threshold is not None:
+        comparison = root.comparison
+    limit = '& (G "end")' if comparison in (">=", ">") else '| (F !"end")'
+    return parse(f"{query.operator_text} [ ({query.path_text.strip()}) {limit} ]")
 
 
 class TurnMonitor:

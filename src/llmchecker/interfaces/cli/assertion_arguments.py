@@ -173,10 +173,7 @@ def _find_query(
         raise ConfigError(f"{' and '.join(given)}: several queries; keep one")
     ((kind, value),) = values.items()
     option = "--json-schema" if getattr(arguments, "json_schema", None) else _option(kind)
-    try:
-        assertion = build_assertion(kind, value)
-    except ConfigError as error:
-        raise ConfigError(str(error).replace(kind, option, 1)) from error
+    assertion = build_assertion(kind, value, option)
     at_least, at_most = probability
     key, number = (AT_MOST, at_most) if at_least is None else (AT_LEAST, at_least)
     threshold = None if number is None else parse_probability(_option(key), number)

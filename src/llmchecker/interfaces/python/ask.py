@@ -162,7 +162,7 @@ def ask(
     options |= {"length": length, **chat, "turns": turns}
     scorers = merge_scorers(quantifiers, keywords, options)
     prompt = parse_prompt({"start": start, **chat})
-    conversation = build_conversation(prompt, turns, length)
+    conversation = build_conversation(prompt, turns)
     turn_count = None if conversation is None else conversation.turn_count
     question = build_question(
         resolve_scorers(query, length, scorers, turn_count),
@@ -198,9 +198,7 @@ def build_question(
     )
 
 
-def build_conversation(
-    prompt: "Start", turns: Sequence[str], length: int | str
-) -> Conversation | None:
+def build_conversation(prompt: "Start", turns: Sequence[str]) -> Conversation | None:
     """Build the conversation that begins with a prompt; None without turns.
 
     Raises:
@@ -212,8 +210,6 @@ def build_conversation(
         raise ConfigError(f"turns: they follow messages, not {prompt!r}; give user in its place")
     if isinstance(turns, str) or not all(isinstance(text, str) for text in turns):
         raise ConfigError(f"turns: {turns!r} is no list of texts; write turns=['And why?']")
-    if isinstance(length, str):
-        raise ConfigError(f"length: {length!r} is about one answer; give a number with turns")
     return Conversation(prompt, tuple(map(ScriptedTurn.parse, turns)))
 
 

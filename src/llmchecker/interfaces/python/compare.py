@@ -110,7 +110,7 @@ def compare(
             parsed_decoding = read_decoding(versus_decoding)
         second_model = apply_decoding(second_model, parsed_decoding)
     prompt = parse_prompt({"start": start, **chat})
-    conversation = build_conversation(prompt, turns, length)
+    conversation = build_conversation(prompt, turns)
     turn_count = None if conversation is None else conversation.turn_count
     question = build_question(
         resolve_scorers(query, length, scorers, turn_count),
