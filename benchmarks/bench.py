@@ -22,6 +22,7 @@ from typing import TypeVar
 
 import chat
 import checking
+import drift
 import host_cost
 import narrowing
 import overhead
@@ -75,6 +76,7 @@ class Sizes:
         front_ends: states of the chains that Storm's front end builds, by language.
         efforts: what is spent on intervals.
         rows: rows of a table of which an average may need few.
+        drift: runs, days and answers of a watched deployment.
     """
 
     models: real_models.Sizes
@@ -84,6 +86,7 @@ class Sizes:
     front_ends: Mapping[str, tuple[int, ...]]
     efforts: narrowing.Efforts
     rows: int
+    drift: drift.Sizes
 
 
 FULL = Sizes(
@@ -94,6 +97,7 @@ FULL = Sizes(
     front_ends={"prism": (1_000, 3_000, 10_000), "jani": (1_000, 3_000, 10_000, 100_000)},
     efforts=narrowing.Efforts(),
     rows=5_000,
+    drift=drift.Sizes(),
 )
 QUICK = Sizes(
     models=real_models.Sizes(
@@ -105,6 +109,7 @@ QUICK = Sizes(
     front_ends={"prism": (200, 400), "jani": (200, 400)},
     efforts=narrowing.Efforts(2, (20, 40), 1, ((0.5, 2), (0.8, 3))),
     rows=30,
+    drift=drift.Sizes(runs=1, days=2, at_release=50),
 )
 
 
@@ -255,6 +260,7 @@ TOPICS: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {
     ),
     ("check", "bounds", "prism", "jani"): ("Building and checking", checking.DEFINITIONS),
     ("rows",): ("Rows that an average needs", named("rows", rows.DEFINITIONS)),
+    ("drift",): ("Days until a change of weights is found", named("drift", drift.DEFINITIONS)),
     ("workflow",): ("The workflow", named("workflow", overhead.DEFINITIONS)),
 }
 """Title and definitions by the first words of the figures' names."""
@@ -346,6 +352,14 @@ def _measure_rows(run: Run) -> Found:
     return named("rows", rows.measure(run.sizes.rows, run.report)), []
 
 
+def _measure_drift(run: Run) -> Found:
+    """Measure the days until a change of the weights of the first model is found."""
+    directory = next(iter(run.models.values()))
+    measure = partial(drift.measure, report=run.report)
+    found = in_own_process(measure, directory, run.sizes.drift, directory=run.project)
+    return named("drift", found), []
+
+
 def _measure_checks(run: Run) -> Found:
     directory = run.scratch / "generated"
     directory.mkdir()
@@ -362,6 +376,7 @@ PARTS: dict[str, Callable[[Run], Found]] = {
     "chat": _measure_chat,
     "equal-passes": _measure_equal_passes,
     "rows": _measure_rows,
+    "drift": _measure_drift,
     "checks": _measure_checks,
 }
 """The parts of a run, in their order."""

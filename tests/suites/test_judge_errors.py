@@ -21,8 +21,11 @@ from llmchecker.interfaces.cli.main import main
 from llmchecker.properties.logic.parser import parse
 from llmchecker.suites.averages import AverageEstimator
 from llmchecker.suites.drift import _list_figures
+from llmchecker.suites.html_page import format_html
 from llmchecker.suites.judge_errors import ErrorRates, JudgeErrors
+from llmchecker.suites.junit import format_junit
 from llmchecker.suites.load import load_suite
+from llmchecker.suites.markdown_summary import format_markdown
 from llmchecker.suites.statistic import Scope, Statistic
 from llmchecker.suites.terminal_table import format_table
 from llmchecker.suites.verdicts import CaseResult, Status, parse_threshold
@@ -267,10 +270,12 @@ def test_a_suite_requires_what_people_would_say(tmp_path, measured, capsys):
     assert (required.status, required.is_certain) == ("HOLDS", False)
     table = format_table(result)
     assert "corrected for errors of the judge j: F (G her = 1), at least 0.2" in table
-    assert (
-        "true if the judge j errs on these answers as on the labelled texts of judged.json: it "
-        "passes 0 of 61 bad texts, and fails 0 of 61 good ones"
-    ) in table
+    pages = [format_markdown(result), format_html(result), format_junit(result).decode()]
+    for output in (table, *pages):
+        assert (
+            "true if the judge j errs on these answers as on the labelled texts of judged.json: it "
+            "passes 0 of 61 bad texts, and fails 0 of 61 good ones"
+        ) in output.replace("\\", "")
     assert "with confidence 0.9" in table
     # its own error is in the confidence
     assert "whose own error" not in table
