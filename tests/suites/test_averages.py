@@ -378,7 +378,7 @@ def test_a_score_that_meets_the_limit_of_the_worst_row_ends(tmp_path, is_text_on
     x = {"x": {"type": "pattern", "pattern": "he he"}}
     case = {"prompts": "rows.csv", "average": {"worst": "worst x <= 0.9"}}
     rows = "start,answer\n" + "once, he\n" * 2
-    keys = {"properties": x, "length": 6, "budget": {"passes": 600, "answers": 300}}
+    keys = {"properties": x, "length": 6, "budget": {"passes": 600}}
     suite = load(tmp_path, [case], {"rows_csv": rows}, **keys)
 
     def write(stream, chance):
