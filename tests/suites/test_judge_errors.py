@@ -304,9 +304,17 @@ def test_a_difference_of_deployments_is_one_of_the_truth(tmp_path, measured):
         ({"truth": "rows.csv"}, (), "rows.csv: no result of judge-check: "),
         ({"truth": "old.json"}, (), "old.json: no result of judge-check: settings: it is missing"),
         ({"truth": "bad.json"}, (), "false_pass: 3 of 2 is no share"),
-        ({"of": "P=? [ F her = 1 ]"}, (), "is not about the grade of the answer; write P=? [ F (G"),
-        ({"of": "P=? [ F (G her = 0) ]"}, (), "'her = 0': judged.json is about the grades from 1"),
-        ({"of": "P=? [ F (G gender = 1) ]"}, (), "gender is no judge; use the one that"),
+        ({"of": "P=? [ F her = 1 ]"}, (), "is not about the grade of the answer; write P"),
+        (
+            {"of": "P=? [ F (G her = 0) ]"},
+            (),
+            "judged.json: 'her = 0' is not about the grades from 1 on",
+        ),
+        (
+            {"of": "P=? [ F (G gender = 1) ]"},
+            (),
+            "judged.json: gender is no judge; use the measured one",
+        ),
         ({"of": "her"}, (), "it corrects the probability of a grade of one answer; write of: P=?"),
         ({"all_of": 2}, (), "all_of and truth exclude each other; keep one"),
         (

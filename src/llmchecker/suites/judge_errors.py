@@ -223,13 +223,13 @@ class JudgeErrors:
         atom = _find_last_atom(asked)
         if atom is None:
             raise ConfigError(
-                f"{asked.query.text!r} is not about the grade of the answer; write P=? [ F (G "
-                f"polite >= {self.good_grade}) ] with the name of the judge"
+                f"{self.name}: {asked.query.text!r} is not about the grade of the answer; write "
+                f"P=? [ F (G polite >= {self.good_grade}) ] with the name of the judge"
             )
         (variable,) = atom.variables
         judge = asked.quantifiers[variable]
         if not isinstance(judge, Judge):
-            raise ConfigError(f"{variable} is no judge; use the one that {self.name} measures")
+            raise ConfigError(f"{self.name}: {variable} is no judge; use the measured one")
         own = describe_judge(judge, has_prompts=True)
         # a file of JSON has no tuples
         own = json.loads(json.dumps(own))
@@ -240,8 +240,8 @@ class JudgeErrors:
         columns = {variable: grades, STEP: np.zeros(len(grades), int)}
         if not np.array_equal(atom.evaluate(columns), grades >= self.good_grade):
             raise ConfigError(
-                f"{str(atom)!r}: {self.name} is about the grades from {self.good_grade} on; write "
-                f"{variable} >= {self.good_grade}, or measure with --grade"
+                f"{self.name}: {str(atom)!r} is not about the grades from {self.good_grade} on; "
+                f"write {variable} >= {self.good_grade}, or measure with --grade"
             )
 
     def _describe_difference(self, key: str, value: Any, judge: str) -> str:
