@@ -25,7 +25,7 @@ def parse_prompt(entry: object) -> Start:
         return entry
     if isinstance(entry, str):
         with prefix_errors("start"):
-            check_text(entry)
+            _check_text(entry)
         return entry
     if isinstance(entry, list | tuple):
         entry = {"messages": entry}
@@ -54,7 +54,7 @@ def parse_prompt(entry: object) -> Start:
             raise ConfigError(f"{key}: it belongs to a chat, not to a start string; give user")
     if "start" in keys:
         return parse_prompt(keys["start"])
-    for key, check in (("system", check_text), ("user", check_content)):
+    for key, check in (("system", _check_text), ("user", check_content)):
         if key in keys:
             with prefix_errors(key):
                 check(keys[key])
@@ -108,22 +108,22 @@ def parse_messages(messages: Sequence[Mapping[str, str]], tools: tuple[Tool, ...
     """
     chat = Chat.from_messages(messages, tools)
     for _, text in chat.messages:
-        check_text(text)
+        _check_text(text)
     return chat
 
 
 def check_content(text: object) -> None:
-    """Check that a value is a text as of `check_text` with more than white space.
+    """Check that a value is a text as of `_check_text` with more than white space.
 
     Raises:
         ConfigError: it is not.
     """
-    check_text(text)
+    _check_text(text)
     if not str(text).strip():
         raise ConfigError("the text is empty; write a prompt")
 
 
-def check_text(text: object) -> None:
+def _check_text(text: object) -> None:
     """Check that a value is a text and can be encoded.
 
     Raises:
