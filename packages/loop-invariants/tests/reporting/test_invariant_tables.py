@@ -16,8 +16,9 @@ from loop_invariants.experiments.attempts import (
     Invariant,
 )
 from loop_invariants.ir.expressions import Semantics
+from loop_invariants.limits import Limit
 from loop_invariants.reporting import notes, tables
-from loop_invariants.verification.result import CandidateSource, Limit, Outcome
+from loop_invariants.verification.result import CandidateSource, Outcome
 
 PUBLISHED = Path(__file__).parents[4] / "resources/published/invariants.csv"
 INTEGERS, INT32 = Semantics

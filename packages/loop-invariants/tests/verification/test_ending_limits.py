@@ -7,16 +7,18 @@ from types import SimpleNamespace
 
 import pytest
 
+from loop_invariants import limited_command
 from loop_invariants.cli import verify_command
 from loop_invariants.cli.main import main
 from loop_invariants.experiments.runner import EXPERIMENTS, ExperimentSettings, iter_attempts
 from loop_invariants.frontend.translation_unit import parse_program
 from loop_invariants.ir.expressions import Semantics
+from loop_invariants.limits import Limit
 from loop_invariants.proposals.prompt_templates import PromptVariant
 from loop_invariants.proposals.proposal_set import LoopProposals
-from loop_invariants.verification import esbmc, houdini, limited_command
+from loop_invariants.verification import esbmc, houdini
 from loop_invariants.verification.esbmc import EsbmcAnswer
-from loop_invariants.verification.result import Limit, Outcome, VerificationResult
+from loop_invariants.verification.result import Outcome, VerificationResult
 from loop_invariants.verification.verifier import VerificationLimits, Verifier
 
 COUNT = """\

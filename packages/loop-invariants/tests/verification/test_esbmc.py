@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from helpers.marks import long_cases
 
+from loop_invariants import limited_command
 from loop_invariants.frontend.original_text import build_original_text
 from loop_invariants.frontend.translation_unit import SV_COMP
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
-from loop_invariants.verification import limited_command
+from loop_invariants.limits import Limit
 from loop_invariants.verification.bounded_search import BoundedSearch
 from loop_invariants.verification.esbmc import EsbmcAnswer, EsbmcTask, build_options, run_text
-from loop_invariants.verification.result import Limit
 
 
 def search(text: str, required_property=Property.ASSERT, seconds: float = 20):

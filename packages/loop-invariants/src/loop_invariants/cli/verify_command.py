@@ -38,17 +38,13 @@ from loop_invariants.interpreter.simulation import (
 )
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
+from loop_invariants.limits import Limit
 from loop_invariants.proposals.settings import ProposalSettings
 from loop_invariants.reporting.witness import explain_no_witness, write_witness
 from loop_invariants.sources import find_program_files
 from loop_invariants.verification.given_invariants import parse_given_invariant
 from loop_invariants.verification.portfolio import FileTask, verify_file
-from loop_invariants.verification.result import (
-    BUILTIN_SOURCES,
-    Limit,
-    Outcome,
-    VerificationResult,
-)
+from loop_invariants.verification.result import BUILTIN_SOURCES, Outcome, VerificationResult
 
 _ANSWERS = 10
 """Answers of a model to each kind of prompt, by default."""

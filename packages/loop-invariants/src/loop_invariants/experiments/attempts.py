@@ -13,14 +13,10 @@ from pydantic import TypeAdapter
 
 from llmchecker.utils.atomic_files import read_json_with_digest, write_json_with_digest
 from loop_invariants.ir.expressions import Semantics
+from loop_invariants.limits import Limit
 from loop_invariants.proposals.prompt_templates import PromptVariant
 from loop_invariants.verification import esbmc
-from loop_invariants.verification.result import (
-    BUILTIN_SOURCES,
-    CandidateSource,
-    Limit,
-    Outcome,
-)
+from loop_invariants.verification.result import BUILTIN_SOURCES, CandidateSource, Outcome
 
 VARIANTS = {
     f"{variant}, filter {'on' if is_filtered else 'off'}": (variant, is_filtered)

@@ -29,6 +29,7 @@ from loop_invariants.ir.expressions import (
 )
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.ir.statements import Loop, Program, iter_expressions
+from loop_invariants.limits import Limit
 from loop_invariants.proposals.baselines import sample_atoms
 from loop_invariants.proposals.prompt_templates import PromptVariant
 from loop_invariants.proposals.proposal_set import (
@@ -42,7 +43,6 @@ from loop_invariants.verification.portfolio import FileTask, verify_file
 from loop_invariants.verification.result import (
     BUILTIN_SOURCES,
     CandidateSource,
-    Limit,
     Outcome,
     VerificationResult,
     format_no_assertion,

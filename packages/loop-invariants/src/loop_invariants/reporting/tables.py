@@ -15,7 +15,8 @@ from llmchecker.errors import InvalidTable
 from llmchecker.utils.number_format import format_count
 from loop_invariants.experiments.attempts import THIS_METHOD, Attempt
 from loop_invariants.experiments.provable_records import QUERIES, ProvableProbability
-from loop_invariants.verification.result import Limit, Outcome
+from loop_invariants.limits import Limit
+from loop_invariants.verification.result import Outcome
 
 _COLUMNS_OF_VARIANTS = """
     model semantics variant programs solved unique mean_seconds_of_solved mean_iterations_of_solved

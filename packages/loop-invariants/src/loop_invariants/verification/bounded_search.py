@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from loop_invariants.frontend.original_text import OriginalText
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
+from loop_invariants.limits import Limit
 from loop_invariants.verification.esbmc import (
     EsbmcAnswer,
     EsbmcTask,
@@ -20,7 +21,6 @@ from loop_invariants.verification.esbmc import (
     run_text,
 )
 from loop_invariants.verification.harness import build_harness
-from loop_invariants.verification.result import Limit
 
 _FIRST_DEPTH = 2
 _MAX_DEPTH = 4096

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from loop_invariants.ir.expressions import Binary, Expression, variables
 from loop_invariants.ir.statements import Loop
+from loop_invariants.limits import Limit
 from loop_invariants.verification.houdini import Candidate
-from loop_invariants.verification.result import CandidateSource, Limit, ProvenInvariant
+from loop_invariants.verification.result import CandidateSource, ProvenInvariant
 
 
 @dataclass

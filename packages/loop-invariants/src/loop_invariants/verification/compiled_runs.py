@@ -20,9 +20,9 @@ from loop_invariants.frontend.original_text import OriginalText, find_compiled_f
 from loop_invariants.frontend.verifier_builtins import is_violation
 from loop_invariants.ir.expressions import Semantics, format_type
 from loop_invariants.ir.instrumentation import Property
+from loop_invariants.limited_command import CommandRun, run_command
 from loop_invariants.verification.esbmc import RunInputs
 from loop_invariants.verification.harness import format_check
-from loop_invariants.verification.limited_command import CommandRun, run_command
 from loop_invariants.verification.result import CompiledViolation
 
 _COUNT_FILE = "llmchecker_count"

@@ -16,8 +16,8 @@ from types import MappingProxyType
 from llmchecker.errors import MissingTool
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
-from loop_invariants.verification.limited_command import MAX_MEMORY_GB, run_command
-from loop_invariants.verification.result import Limit
+from loop_invariants.limited_command import MAX_MEMORY_GB, run_command
+from loop_invariants.limits import Limit
 
 _VARIABLE = "ESBMC"
 """Environment variable that names the binary."""

@@ -22,9 +22,8 @@ from loop_invariants.ir.expressions import (
     variables,
 )
 from loop_invariants.ir.statements import Program, iter_expressions
-from loop_invariants.verification.result import Limit
+from loop_invariants.limits import Limit, find_remaining_seconds
 from loop_invariants.verification.verification_conditions import build_verification_conditions
-from loop_invariants.verification.wall_clock import find_remaining_seconds
 from loop_invariants.verification.z3_encoding import Encoder
 
 

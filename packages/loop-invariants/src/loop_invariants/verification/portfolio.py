@@ -21,6 +21,7 @@ from loop_invariants.frontend.translation_unit import SV_COMP, read_program
 from loop_invariants.ir.expressions import Expression, Semantics
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.ir.statements import Program
+from loop_invariants.limits import find_remaining_seconds, wall_limit
 from loop_invariants.verification.bounded_search import BoundedSearch
 from loop_invariants.verification.compiled_runs import is_replayable, replay_with_gcc
 from loop_invariants.verification.esbmc import RunInputs
@@ -42,7 +43,6 @@ from loop_invariants.verification.violations import (
     find_original_violation,
     find_violation,
 )
-from loop_invariants.verification.wall_clock import find_remaining_seconds, wall_limit
 
 _PROOF_TIME_SHARE = 0.7
 """Share of the seconds for the proof, so that time is left for the search."""

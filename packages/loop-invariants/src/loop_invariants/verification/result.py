@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from loop_invariants.interpreter.simulation import Failure
 from loop_invariants.ir.expressions import Expression, format_c
+from loop_invariants.limits import Limit
 
 _MAX_SECONDS = 1_000_000
 """Maximum seconds for a program, since solvers count milliseconds in 32 bits."""
@@ -64,28 +65,6 @@ class Outcome(StrEnum):
     """The file cannot be read or is not C."""
     KILLED = "killed"
     """The process ran out of memory or was killed."""
-
-
-class Limit(StrEnum):
-    """A limit that ended a verification, or a part of it, without a result."""
-
-    PROVER_TIME = "prover time"
-    """Processor time of the proof."""
-    SOLVER_STEPS = "solver steps"
-    """Z3 steps of a query (`rlimit`)."""
-    CLOCK = "clock"
-    """Wall-clock time, a multiple of the processor time: a guard against work that is not
-    counted."""
-    ESBMC_TIME = "ESBMC time"
-    """Processor time of ESBMC."""
-    ESBMC_MEMORY = "ESBMC memory"
-    """Memory of ESBMC."""
-    MEMORY = "memory"
-    """Memory of this program."""
-    CANDIDATES = "candidates"
-    """Number of candidates that a source may propose for a loop."""
-    ANSWERS = "answers"
-    """Number of answers that a model may give."""
 
 
 @dataclass(frozen=True)

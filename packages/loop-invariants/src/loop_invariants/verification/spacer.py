@@ -30,12 +30,12 @@ from loop_invariants.ir.polynomials import (
     sum_of,
 )
 from loop_invariants.ir.statements import Program
+from loop_invariants.limits import find_remaining_seconds
 from loop_invariants.verification.houdini import MAX_CLOCK_FACTOR, STEPS_PER_SECOND, to_z3_limit
 from loop_invariants.verification.verification_conditions import (
     VerificationConditions,
     build_verification_conditions,
 )
-from loop_invariants.verification.wall_clock import find_remaining_seconds
 from loop_invariants.verification.z3_encoding import Encoder, SymbolicState
 
 _INT64 = Type(64)

@@ -35,6 +35,7 @@ from loop_invariants.ir.statements import (
     Loop,
     Program,
 )
+from loop_invariants.limits import Limit
 from loop_invariants.verification import esbmc
 from loop_invariants.verification.bounded_search import BoundedSearch, SearchResult
 from loop_invariants.verification.candidate_pool import CandidatePool
@@ -43,7 +44,6 @@ from loop_invariants.verification.houdini import Candidate, Prover, ProverTimeou
 from loop_invariants.verification.result import (
     BUILTIN_SOURCES,
     CandidateSource,
-    Limit,
     Outcome,
     VerificationResult,
     check_seconds,

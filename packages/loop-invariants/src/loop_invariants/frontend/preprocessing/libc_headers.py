@@ -4,8 +4,6 @@ These headers declare no functions: builtins need no declaration, and all others
 compare the macros with those of gcc's own headers.
 """
 
-import re
-
 _LIMITS_H = """
 #define CHAR_BIT 8
 #define SCHAR_MIN (-128)
@@ -110,18 +108,3 @@ HEADER_TEXTS = {
     "iso646.h": "#define and &&\n#define or ||\n#define not !\n#define not_eq !=\n",
 }
 """Texts of the headers that may be included, by name."""
-
-HEADER_MACRO = re.compile(
-    r"NULL|[A-Z]+_(MAX|MIN|DELTA|BUF|PRIO\w*|C)|u?int\w*_t|is\w+|to\w+"
-    r"|(PRI|SCN|M_|FP_|SEEK_|CLOCK|TIMER_|HUGE_|EXIT_|MB_|F_|L_|W[A-Z]|FD_|P_)\w*|NAN|INFINITY"
-    r"|BUFSIZ|FILENAME_MAX|\w+_OK|(BIG|LITTLE|PDP)_ENDIAN|BYTE_ORDER|alloca|(be|le|hto)\w+"
-    r"|stdin|stdout|stderr|offsetof|TIME_UTC|MAX_CANON|MAX_INPUT|NFDBITS|RE_DUP_MAX|signbit"
-    r"|fpclassify|math_errhandling|MATH_\w+|static_assert|STD\w+_FILENO|PTHREAD_\w+|INT\d+_C"
-)
-"""Macros that a header of the C library may define although this module does not."""
-
-COMPILER_MACRO = re.compile(rf"(?!__cplusplus)_.*|NDEBUG|{HEADER_MACRO.pattern}")
-"""Macros that a header or an option of the compiler may define; never `__cplusplus` (C11 6.10.8).
-
-The preprocessor's own macros are known to gcc.
-"""

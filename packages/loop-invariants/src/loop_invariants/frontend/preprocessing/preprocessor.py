@@ -1,14 +1,12 @@
 """Directives by `gcc -E`, with headers of types and macros only, for both readings of a text.
 
-No other header is opened, and no condition may depend on a macro of another header, so that a text
-means the same on each machine with gcc.
+No other header is read, and no condition may depend on a macro that only the machine's own headers
+define, so that a text means the same on each machine with gcc.
 """
 
 import posixpath
 import re
-import resource
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -16,7 +14,8 @@ from pathlib import Path
 from pycparser import c_ast, c_parser
 
 from llmchecker.errors import ProgramError, UnreadableProgram, UnsupportedProgram
-from loop_invariants.frontend.preprocessing.libc_headers import HEADER_MACRO, HEADER_TEXTS
+from loop_invariants.frontend.preprocessing.libc_headers import HEADER_TEXTS
+from loop_invariants.limited_command import run_command
 
 _SECONDS = 10
 _MAX_BYTES = 3_000_000
@@ -30,14 +29,14 @@ _OTHER_INCLUDE = re.compile(
 )
 """An include of a folder, which may contain the header, or of a name that a macro builds."""
 
-_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if.*", flags=re.MULTILINE)
+_CONDITION = re.compile(rf"^{_SPACE}#{_SPACE}(?:el)?if.*", flags=re.MULTILINE)
 _UNDEFINED = re.compile(r'^#undef (\w+)$|warning: "(\w+)" is not defined', flags=re.MULTILINE)
 _ERROR = re.compile(r"^([^:\n]+):(\d+):(?:\d+:)? (?:fatal )?error: (.*)", flags=re.MULTILINE)
 _MISSING_HEADER = re.compile(r"(.*): No such file or directory")
 _OPENED = re.compile(r"^\.+ (.*)$", flags=re.MULTILINE)
 """A header that gcc opened, as its option -H reports it."""
 _LINE_MARKER = re.compile(r'# (\d+) "(.*?)"')
-_TESTED_MACRO = re.compile(r"^#(?:define|undef) .*", flags=re.MULTILINE)
+_FOUND_HEADER = re.compile(r"\b__has_include(?:_next)?\b")
 
 _HARMLESS = "noreturn|unused|noinline|always_inline|nothrow|leaf|const|pure|cold|hot|format"
 _ATTRIBUTE = rf"__attribute(?:__)?\s*\(\(\s*(?:_*(?:{_HARMLESS})_*(?:\s*\([^()]*\))?\s*,?\s*)*\)\)"
@@ -79,19 +78,13 @@ def parse_preprocessed(source: str, file: str, sibling_files: Mapping[str, str])
         raise _build_unsupported(file, f"this text ({error})") from error
 
 
-def preprocess(
-    source: str,
-    file: str,
-    sibling_files: Mapping[str, str],
-    refused_macro: re.Pattern[str] = HEADER_MACRO,
-) -> str:
+def preprocess(source: str, file: str, sibling_files: Mapping[str, str]) -> str:
     """Return the output of `gcc -E` for a text, with its line markers.
 
     Args:
         source: the C text.
         file: name of its file in messages.
         sibling_files: texts of the headers in the same folder, by name.
-        refused_macro: names of which no condition may depend without their definition.
 
     Raises:
         UnsupportedProgram: gcc is missing, or a directive depends on another header.
@@ -99,43 +92,62 @@ def preprocess(
     """
     texts = {"program.c": source, **sibling_files}
     names = {name: file if name == "program.c" else name for name in texts}
-    for name, text in texts.items():
-        if other := _OTHER_INCLUDE.search(text):
-            line = text.count("\n", 0, other.start()) + 1
-            fix = "put the header into the folder of the program and name it"
-            raise _build_unsupported(f"{names[name]}:{line}", format_directive(other.group()), fix)
-    conditions = _find_conditions(texts, refused_macro)
-    output, report = _run_gcc(texts, names, ["-dU", "-Wundef"] if conditions else ["-w"])
-    for pair in _UNDEFINED.findall("\n".join((output, report))):
-        macro = pair[0] or pair[1]
-        if macro in conditions:
-            name, line = conditions[macro]
-            problem = f"a condition on {macro}, which a compiler may define,"
-            raise _build_unsupported(f"{names[name]}:{line}", problem)
-    # The option that lists tested macros writes each into a line of its own.
-    return _TESTED_MACRO.sub("", output) if conditions else output
+    for pattern, fix in (
+        (_OTHER_INCLUDE, "put the header into the folder of the program and name it"),
+        (_FOUND_HEADER, "include the header, or not"),
+    ):
+        if place := _find_first(pattern, texts):
+            name, line = place
+            directive = format_directive(texts[name].split("\n")[line - 1])
+            raise _build_unsupported(f"{names[name]}:{line}", directive, fix)
+    if _find_first(_CONDITION, texts):
+        _check_conditions(texts, names)
+    return _run_gcc(texts, names, ["-w"])[0]
 
 
-def _find_conditions(
-    texts: Mapping[str, str], refused_macro: re.Pattern[str]
-) -> dict[str, tuple[str, int]]:
-    """Return the file and line of the first condition on each refused macro, by name."""
-    conditions: dict[str, tuple[str, int]] = {}
+def _check_conditions(texts: Mapping[str, str], names: Mapping[str, str]) -> None:
+    """Check that no condition depends on a macro that only this machine's headers define.
+
+    Raises:
+        UnsupportedProgram: one does.
+    """
+    output, report = _run_gcc(texts, names, ["-dU", "-Wundef"])
+    undefined = {first or second for first, second in _UNDEFINED.findall(f"{output}\n{report}")}
+    macros = undefined and undefined & _find_system_macros(texts, names)
+    if macros:
+        macro = min(macros)
+        condition = re.compile(rf"{_CONDITION.pattern}\b{macro}\b", flags=re.MULTILINE)
+        name, line = _find_first(condition, texts) or ("program.c", 1)
+        problem = f"a condition on {macro}, which the C library of this machine defines,"
+        raise _build_unsupported(f"{names[name]}:{line}", problem)
+
+
+def _find_first(pattern: re.Pattern[str], texts: Mapping[str, str]) -> tuple[str, int] | None:
+    """Return the file and line of the first match in the texts; None without one."""
     for name, text in texts.items():
-        for condition in _CONDITION.finditer(text):
-            line = text.count("\n", 0, condition.start()) + 1
-            for word in re.findall(r"\w+", condition.group()):
-                if refused_macro.fullmatch(word):
-                    conditions.setdefault(word, (name, line))
-    # A name with an underscore that a text defines itself, such as a guard, belongs to the text.
-    for text in texts.values():
-        for word in re.findall(r"#\s*define\s+(_\w+)", text):
-            conditions.pop(word, None)
-    return conditions
+        if match := pattern.search(text):
+            return name, text.count("\n", 0, match.start()) + 1
+    return None
+
+
+def _find_system_macros(texts: Mapping[str, str], names: Mapping[str, str]) -> set[str]:
+    """Return the macros that the machine's own headers define where a text includes them."""
+    output, _ = _run_gcc(texts, names, ["-w", "-dD"], has_system_headers=True)
+    macros: set[str] = set()
+    is_system = False
+    for line in output.splitlines():
+        if marker := _LINE_MARKER.match(line):
+            is_system = marker[2].startswith("/")
+        elif is_system and (definition := re.match(r"#define (\w+)", line)):
+            macros.add(definition[1])
+    return macros
 
 
 def _run_gcc(
-    texts: Mapping[str, str], names: Mapping[str, str], options: list[str]
+    texts: Mapping[str, str],
+    names: Mapping[str, str],
+    options: list[str],
+    has_system_headers: bool = False,
 ) -> tuple[str, str]:
     """Return the output and the warnings of gcc's preprocessor."""
     file = names["program.c"]
@@ -147,35 +159,21 @@ def _run_gcc(
         for path, text in {**headers, **texts}.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
+        command = ["gcc", "-E", "-H", "-std=gnu11", *options]
         # A header in angle brackets is one of the C library first.
-        command = ["gcc", "-E", "-H", "-std=gnu11", "-nostdinc", *options]
-        command += ["-I", "headers", "-idirafter", ".", "program.c", "-o", "output"]
-        try:
-            process = subprocess.run(
-                command,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_SECONDS,
-                check=False,
-                preexec_fn=_limit_resources,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise _build_unsupported(file, "a text that gcc does not preprocess in time") from error
-        report = process.stderr.decode(errors="replace")
-        _check_opened(report, texts.keys(), file)
-        if "File size limit exceeded" in report:
+        command += [] if has_system_headers else ["-nostdinc", "-I", "headers"]
+        command += ["-idirafter", ".", "program.c", "-o", "output"]
+        run = run_command(command, name, _SECONDS, max_bytes=_MAX_BYTES)
+        if run.limit:
+            raise _build_unsupported(file, "a text that gcc does not preprocess in time")
+        if run.problem:
             construct = f"a text with macros of more than {_MAX_BYTES:,} bytes"
             raise _build_unsupported(file, construct, "expand them")
-        if process.returncode != 0:
-            raise _build_rejection(report, texts, names)
-        return (folder / "output").read_text(encoding="utf-8", errors="replace"), report
-
-
-def _limit_resources() -> None:
-    """Limit a process and its children, of which an end of gcc itself ends none."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_BYTES, _MAX_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS + 1))
+        if not has_system_headers:
+            _check_opened(run.output, texts.keys(), file)
+        if run.status != 0:
+            raise _build_rejection(run.output, texts, names)
+        return (folder / "output").read_text(encoding="utf-8", errors="replace"), run.output
 
 
 def _check_opened(report: str, texts: Collection[str], file: str) -> None:

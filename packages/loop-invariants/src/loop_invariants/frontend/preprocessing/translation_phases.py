@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from llmchecker.errors import UnreadableProgram, UnsupportedProgram
-from loop_invariants.frontend.preprocessing.libc_headers import COMPILER_MACRO
 from loop_invariants.frontend.preprocessing.preprocessor import (
     GCC_KEYWORDS,
     format_directive,
@@ -125,7 +124,7 @@ def translate(
     # A text without directives stays as it is.
     if re.search(r"^\s*#", text, flags=re.MULTILINE):
         headers = {name: _apply_early_phases(part, name) for name, part in sibling_files.items()}
-        output = preprocess(text, file, headers, COMPILER_MACRO)
+        output = preprocess(text, file, headers)
         text = _empty_strings(restore_lines(output, file, text.count("\n") + 1))
     text = _WORD.sub(lambda match: GCC_KEYWORDS.get(match.group(), match.group()), text)
     text = _remove_attributes(_MODE_TYPEDEF.sub(_rewrite_mode_typedef, text))

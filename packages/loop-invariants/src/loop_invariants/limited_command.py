@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from llmchecker.utils.processes import DieWithParent, kill_by_environment
-from loop_invariants.verification.result import Limit
-from loop_invariants.verification.wall_clock import find_remaining_seconds
+from loop_invariants.limits import Limit, find_remaining_seconds
 
 MAX_MEMORY_GB = 2
 """Memory limit of a command, in gigabytes."""
@@ -41,6 +40,7 @@ class _CommandLimits(DieWithParent):
     """Preparation of a child process: it ends with its parent, and has limits."""
 
     seconds: float = 0.0
+    max_bytes: int = _MAX_DISK_BYTES
     has_memory_limit: bool = True
 
     def __call__(self) -> None:
@@ -49,7 +49,7 @@ class _CommandLimits(DieWithParent):
         # A second later SIGKILL ends a process that ignores SIGXCPU.
         resource.setrlimit(resource.RLIMIT_CPU, (whole_seconds, whole_seconds + 1))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_DISK_BYTES, _MAX_DISK_BYTES))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.max_bytes, self.max_bytes))
         if self.has_memory_limit:
             resource.setrlimit(resource.RLIMIT_DATA, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
 
@@ -76,6 +76,7 @@ def run_command(
     folder: str,
     seconds: float,
     sanitizer_options: Mapping[str, str] | None = None,
+    max_bytes: int | None = None,
 ) -> CommandRun:
     """Run a command in a folder, which contains its output and its temporary files.
 
@@ -88,7 +89,9 @@ def run_command(
         seconds: maximum processor seconds.
         sanitizer_options: the environment of a program with sanitizers, which reserve more memory
             than its limit. Only its reports are read, and no variable of this process is passed.
+        max_bytes: maximum size of its output and files together, if less than that of all commands.
     """
+    max_bytes = max_bytes or _MAX_DISK_BYTES
     has_sanitizers = sanitizer_options is not None
     output_path = Path(folder) / "llmchecker_output"
     # A file, because a pipe stays open as long as any child process of the command.
@@ -102,13 +105,15 @@ def run_command(
                 stdout=subprocess.DEVNULL if has_sanitizers else output,
                 stderr=output,
                 start_new_session=True,  # a process group of its own, to end all of it
-                preexec_fn=_CommandLimits(seconds=seconds, has_memory_limit=not has_sanitizers),
+                preexec_fn=_CommandLimits(
+                    seconds=seconds, max_bytes=max_bytes, has_memory_limit=not has_sanitizers
+                ),
             )
         except OSError as error:
             return CommandRun(problem=f"{command[0]} cannot be started: {error.strerror}")
     try:
         clock_seconds = max(_MIN_CLOCK_SECONDS, find_remaining_seconds())
-        run = _wait(process, folder, min(_MAX_CLOCK_FACTOR * seconds, clock_seconds))
+        run = _wait(process, folder, min(_MAX_CLOCK_FACTOR * seconds, clock_seconds), max_bytes)
     finally:
         # An interrupt with Ctrl-C does not reach the command's own session.
         with contextlib.suppress(ProcessLookupError):
@@ -122,24 +127,23 @@ def run_command(
     return replace(run, output=output_path.read_text(encoding="utf-8", errors="replace"))
 
 
-def _wait(process: subprocess.Popen[bytes], folder: str, max_clock_seconds: float) -> CommandRun:
+def _wait(
+    process: subprocess.Popen[bytes], folder: str, max_clock_seconds: float, max_bytes: int
+) -> CommandRun:
     """Wait for the end of a process, up to the limits of clock and disk."""
-    full_disk = CommandRun(problem=f"output and files of more than {_MAX_DISK_BYTES >> 20} MB")
+    full_disk = CommandRun(problem=f"output and files of more than {max_bytes >> 20} MB")
     deadline = time.monotonic() + max_clock_seconds
     while True:
         try:
             status = process.wait(_POLL_SECONDS)
         except subprocess.TimeoutExpired:
-            if _measure_folder(folder) > _MAX_DISK_BYTES:
+            if _measure_folder(folder) > max_bytes:
                 return full_disk
             if time.monotonic() > deadline:
                 return CommandRun(limit=Limit.CLOCK)
         else:
-            return (
-                full_disk
-                if _measure_folder(folder) >= _MAX_DISK_BYTES
-                else CommandRun(status=status)
-            )
+            is_full = _measure_folder(folder) >= max_bytes
+            return full_disk if is_full else CommandRun(status=status)
 
 
 def _measure_folder(folder: str) -> int:
