@@ -169,6 +169,17 @@ TWINS = {
         "x == 0",
     ),
     "a word in a string": ('char s[] = "__const"; assert(@);', "sizeof s == 8", "sizeof s == 6"),
+    "print": (
+        'char b[8]; int n = snprintf(b, 8, "%-5d:%s", N(), "x"); assert(@);',
+        "strlen(b) < 8",
+        "n < 8",
+    ),
+    "print into a part": (
+        'char b[8] = "1234567"; snprintf(b, 4, "%d", N()); assert(@);',
+        "b[5] == 54",
+        "b[1] == 50",
+    ),
+    "printed string": ('char s[@] = "abc"; printf("%s", s); assert(1);', "4", "3"),
     "offset": (
         "struct { char c; struct p a; } s; assert(@);",
         "offsetof(struct n, next) == 8",
@@ -203,7 +214,7 @@ def test_of_two_twins_one_is_searched_and_one_fails(case):
     broken = run(f"{HEAD}{body.replace('@', fails)} return 0; }}")
     assert not broken.is_complete
     assert broken.kind
-    assert broken.line == HEAD.count("\n") + 1 or case == "copy"
+    assert broken.line == HEAD.count("\n") + 1 or case in ("copy", "printed string")
 
 
 UNDECIDED = {
@@ -223,6 +234,10 @@ UNDECIDED = {
     "no size": "malloc();",
     "no number": "abs();",
     "no text": "printf();",
+    "no value": 'printf("%d");',
+    "a conversion of an escape": 'printf("\\x25s", 3);',
+    "a text within itself": 'char b[8] = "ab"; snprintf(b, 8, "%s", b); assert(1);',
+    "a bound beyond the buffer": 'char b[4]; snprintf(b, 8, "%d", 1); assert(1);',
     "no condition": "__VERIFIER_assert();",
     "a missing value": "int (*f)(int) = 0; assert(f == 0); for (;;) ;",
 }

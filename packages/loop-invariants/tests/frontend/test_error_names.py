@@ -111,6 +111,13 @@ def test_static_assertions_are_refused(place, word):
         parse_program(source, "p")
 
 
+def test_jumps_between_functions_are_named():
+    """A proof refuses `setjmp` by its name and line, not by the type of its buffer."""
+    source = "#include <setjmp.h>\njmp_buf b;\nint main(void) {\n  return setjmp(b);\n}"
+    with pytest.raises(UnsupportedProgram, match=r"p\.c:4: the call of setjmp is not supported"):
+        parse_program(source, "p")
+
+
 def test_an_undeclared_function_is_refused():
     """C99 has no undeclared functions; only the known names of inputs go without."""
     source = "int main(void) { int x = NAME(); __VERIFIER_assert(x == x); return 0; }"

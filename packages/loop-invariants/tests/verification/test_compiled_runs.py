@@ -148,6 +148,20 @@ def test_a_status_of_the_harness_is_not_confirmed(tmp_path):
     assert result.outcome is Outcome.VERIFIED
 
 
+def test_a_violation_after_a_jump_between_functions_is_found(tmp_path):
+    """A run of `longjmp`, which no proof covers, has the line, kind and inputs of its violation."""
+    file = tmp_path / "p.c"
+    file.write_text(
+        "#include <setjmp.h>\nstatic jmp_buf b;\n"
+        "static void f(int x) { if (x > 9) longjmp(b, x); }\n"
+        f"{HEADER}\n y = setjmp(b);\n __VERIFIER_assert(y == 0);\n f(n); }}"
+    )
+    violation = verify_file(file, FileTask(Semantics.INT32, seconds=10)).violation
+    assert violation is not None
+    assert (violation.kind, violation.line) == ("assertion", 9)
+    assert violation.inputs[0] > 9
+
+
 def test_over_integers_a_run_with_an_overflow_confirms_nothing():
     """The same inputs violate the assertion over machine integers only."""
     text = original("y = n + 1; __VERIFIER_assert(y > n);")

@@ -1,5 +1,6 @@
 """Calls of C: functions of the text, of the library, and those that no file defines."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -22,7 +23,12 @@ from loop_invariants.execution.c_types import (
     UnsupportedC,
     Void,
 )
-from loop_invariants.execution.library_operations import ALLOCATORS, LIBRARY_OPERATIONS
+from loop_invariants.execution.library_operations import (
+    ALLOCATORS,
+    LIBRARY_OPERATIONS,
+    check_overlap,
+    print_text,
+)
 from loop_invariants.execution.machine import Code, Machine, State
 from loop_invariants.execution.scopes import FunctionName, Scope, Variable
 from loop_invariants.execution.statements import StatementCompiler, return_to_caller
@@ -44,10 +50,18 @@ from loop_invariants.frontend.verifier_builtins import (
 
 _NONDET = "__VERIFIER_nondet_"
 _IGNORED = frozenset(("srand", "__ESBMC_loop_invariant", "__invariant", "__loop_invariant"))
-_MODELLED = frozenset("abs labs llabs offsetof rand printf putchar puts".split())
+_MODELLED = frozenset("abs labs llabs offsetof rand printf putchar puts snprintf".split())
 """Functions that a method `_call_` of `CallCompiler` compiles."""
-_NAMES_WITH_ARGUMENT = ASSERT_FUNCTIONS | ASSUME_FUNCTIONS | {"printf", "putchar", "puts"}
+_NAMES_WITH_ARGUMENT = ASSERT_FUNCTIONS | ASSUME_FUNCTIONS | {"putchar"}
 _PURE = frozenset("abs labs llabs __builtin_expect offsetof".split())
+
+_CONVERSION = re.compile(
+    r"%(?:[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t)?(?=[diouxX])|-?\d*(?=[cs])|(?=%))(.)"
+)
+"""A conversion of a number or a whole string in the text of a print; the group is its kind."""
+
+_FORMAT = re.compile(rf"(?:[^%\\]|\\[^x0-7]|{_CONVERSION.pattern})*", flags=re.DOTALL)
+"""The text of a print without a `%` that an escape writes."""
 
 
 def _find_input_type(name: str) -> Integer | None:
@@ -492,26 +506,62 @@ class CallCompiler(StatementCompiler):
         return INT
 
     def _call_printf(self, arguments: list[c_ast.Node]) -> CType:
-        text = arguments[0]
-        if not isinstance(text, c_ast.Constant) or "%s" in text.value or "%n" in text.value:
-            raise UnsupportedC("this printf")
-        types: list[CType] = []
-
-        def build(argument: c_ast.Node) -> Callable[[], None]:
-            return lambda: types.append(self.value(argument))
-
-        self.unordered(arguments[1:], [build(argument) for argument in arguments[1:]])
-        for type_ in reversed(types):
-            if not isinstance(type_, Integer):
-                raise UnsupportedC("this printf")
-            self.pop()
+        self._print(arguments, ())
         return self._push_unknown()
+
+    def _call_snprintf(self, arguments: list[c_ast.Node]) -> CType:
+        """Compile a bounded print: any text that the bound allows, with any result."""
+        self._print(arguments, (PointerType(VOID), ULONG))
+        self.emit(partial(print_text, self.machine))
+        return INT
+
+    def _print(self, arguments: list[c_ast.Node], types: tuple[CType, ...]) -> None:
+        """Evaluate the arguments of a print; leave those before its format on the stack.
+
+        Args:
+            arguments: the arguments.
+            types: types of the parameters before the format.
+        """
+        text = arguments[len(types)] if len(arguments) > len(types) else None
+        values = arguments[len(types) + 1 :]
+        if not isinstance(text, c_ast.Constant) or not _FORMAT.fullmatch(text.value):
+            raise UnsupportedC("this text of a print")
+        kinds = [kind for kind in _CONVERSION.findall(text.value) if kind != "%"]
+        if len(kinds) != len(values):
+            raise UnsupportedC("a print of other arguments than its text names")
+        targets = (*types, *(PointerType(CHAR) if kind == "s" else None for kind in kinds))
+
+        def build(argument: c_ast.Node, target: CType | None) -> Callable[[], None]:
+            def push() -> None:
+                type_ = self.value(argument)
+                if target is not None:
+                    self.cast_to(type_, target)
+                elif not isinstance(type_, Integer):
+                    raise UnsupportedC("a print of this value")
+
+            return push
+
+        nodes = [*arguments[: len(types)], *values]
+        self.unordered(nodes, [build(n, t) for n, t in zip(nodes, targets, strict=True)])
+        for position, kind in reversed(list(enumerate(kinds, start=1))):
+            if kind == "s":
+                if types:
+                    self.emit(partial(check_overlap, position=position + 1))
+                self._measure_string()
+            self.pop()
+
+    def _measure_string(self) -> None:
+        """Replace a string on the stack by its length, so that all of it is read."""
+        if not self.definitions["strlen"][1]:
+            raise UnsupportedC("a string, with an own strlen")
+        self._emit_entry("strlen")
 
     def _call_putchar(self, arguments: list[c_ast.Node]) -> CType:
         self.effects(arguments[0])
         return self._push_unknown()
 
     def _call_puts(self, arguments: list[c_ast.Node]) -> CType:
-        if not isinstance(arguments[0], c_ast.Constant):
-            raise UnsupportedC("this puts")
+        self._push_arguments(arguments, (PointerType(CHAR),))
+        self._measure_string()
+        self.pop()
         return self._push_unknown()

@@ -21,6 +21,7 @@ from loop_invariants.execution.memory import MemoryObject
 from loop_invariants.execution.values import Address, Bytes, fold, is_symbolic, to_vector
 
 _MAX_COPIED_BYTES = 1 << 20
+_MAX_PRINTED_BYTES = 1 << 8
 
 
 def _expect(machine: Machine, state: State) -> None:
@@ -45,9 +46,39 @@ def _choose_nonzero(machine: Machine, state: State) -> None:
 
 def _check_distinct(machine: Machine, state: State) -> None:
     """Check that two addresses share no object."""
-    b, a = state.stack.pop(), state.stack.pop()
+    check_overlap(state, 1)
+    del state.stack[-2:]
+
+
+def check_overlap(state: State, position: int) -> None:
+    """Check that the address on top of the stack shares no object with one below it."""
+    a, b = state.stack[-1], state.stack[-1 - position]
     if isinstance(a, Address) and isinstance(b, Address) and a.obj == b.obj:
         raise UnsupportedC("a copy within one object")
+
+
+def print_text(machine: Machine, state: State) -> None:
+    """Replace a buffer and a bound by the result of `snprintf`: any number.
+
+    The text and its end may have any place within the bound (C11 7.21.6.5).
+    """
+    address, size = state.stack[-2], _find_length(state.stack[-1], 1)
+    if size:
+        if isinstance(address, Address) and type(address.offset) is not int:
+            raise Choice(2)
+        # The bytes of a bound beyond the buffer are written by long texts only.
+        if isinstance(address, Address) and address.obj:
+            item = machine.find_object(state, address.obj)
+            if address.offset + size > min(address.high, item.size) or size > _MAX_PRINTED_BYTES:
+                raise UnsupportedC("snprintf with this bound")
+        machine.check_address(state, address, size, 1)
+        symbols = [machine.create_symbol(8) for _ in range(size)]
+        machine.assume(state, z3.Or([symbol == 0 for symbol in symbols]))
+        content = Bytes(size, {index: (1, symbol) for index, symbol in enumerate(symbols)}, 0)
+        item = machine.change_object(state, address.obj)
+        item.write_bytes(address.offset, content, lambda: 0)
+        machine.log(state, True, address.obj, address.offset, size)
+    state.stack[-2:] = [machine.create_symbol(32)]
 
 
 def _allocate(machine: Machine, state: State, numbers: int, fill: int | None) -> None:

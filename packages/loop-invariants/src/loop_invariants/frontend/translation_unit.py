@@ -26,7 +26,7 @@ from loop_invariants.frontend.acsl_assertions import has_contract
 from loop_invariants.frontend.calls import CallReader
 from loop_invariants.frontend.declarations import DeclarationReader
 from loop_invariants.frontend.error_names import ErrorNames, mark_errors
-from loop_invariants.frontend.expressions import MAX_NESTING
+from loop_invariants.frontend.expressions import MAX_NESTING, callee_name
 from loop_invariants.frontend.pointer_binding import NullablePointer
 from loop_invariants.frontend.pointers import PointerReader, is_pointer
 from loop_invariants.frontend.statements import StatementReader
@@ -209,6 +209,10 @@ class _FrontEnd:
         # A false one makes the text no C, also in a function that is not called.
         for assertion in iter_nodes(unit, (c_ast.StaticAssert,)):
             raise reader.build_error(assertion, "a static assertion")
+        # The call is the reason, not the type of its buffer.
+        for call in iter_nodes(unit, (c_ast.FuncCall,)):
+            if callee_name(call) in ("setjmp", "longjmp"):
+                raise reader.build_error(call, f"the call of {callee_name(call)}")
         main = find_main_function(unit, self._file)
         calls.builtin_parameters = read_builtins(unit, reader)
         global_statements: list[Statement] = []

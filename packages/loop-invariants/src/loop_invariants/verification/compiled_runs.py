@@ -53,6 +53,9 @@ _FLAGS = (
     "-ftrivial-auto-var-init=zero -Wno-implicit-function-declaration"
 ).split()
 
+_DEBUG_FLAGS = ("-g1", "-no-pie")
+"""Flags with which the address of a call has a line."""
+
 # In random runs, which need to be fast, an overflow or a value out of range ends the run.
 _SEARCH_FLAGS = (
     "-O1",
@@ -103,11 +106,12 @@ _HARNESS = r"""
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void violate(unsigned line) {
-    // The line comes before the token, which ends the output.
-    char digits[16];
+static void violate(void *place) {
+    // The address comes before the token, which ends the output.
+    char digits[24];
     int start = sizeof digits;
-    do digits[--start] = '0' + line % 10; while (line /= 10);
+    unsigned long address = (unsigned long)place;
+    do digits[--start] = '0' + address % 10; while (address /= 10);
     if (write(2, digits + start, sizeof digits - start)) {}
     if (write(2, "TOKEN", sizeof "TOKEN" - 1)) {}
     _exit(VIOLATED);
@@ -145,6 +149,8 @@ static long long next(void) {
     if (*position >= sizeof inputs / sizeof *inputs - 1) _exit(ENDED);
     return inputs[(*position)++];
 }
+
+static void keep(long long value) {}
 
 static __attribute__((constructor)) void start(void) {
     // The file keeps the number of inputs that a run reads, however it ends.
@@ -187,6 +193,9 @@ static long long next(void) {
     if (inputs->count == MAX_INPUTS) _exit(ENDED);
     return inputs->values[inputs->count++] = draw();
 }
+
+// The input is the value after its conversion to the type of its function.
+static void keep(long long value) { inputs->values[inputs->count - 1] = value; }
 
 // Each run is a child process, which returns from here to `main`. The time limits are a universal
 // strategy (Luby, Sinclair and Zuckerman 1993), since the time that a violation takes is unknown.
@@ -275,13 +284,13 @@ def replay_with_gcc(
         # Where overflow is defined, nothing checks it.
         flags += ["-fno-wrapv", _OVERFLOW_TRAP]
     given = _GIVEN_INPUTS.replace("INPUTS", values).replace("COUNT_FILE", _COUNT_FILE)
-    run, count = _run_with_harness(text, _build_harness(text, given, token), flags, _RUN_SECONDS)
+    harness = _build_harness(text, given, token)
+    run, count, line = _run_with_harness(text, harness, [*flags, *_DEBUG_FLAGS], _RUN_SECONDS)
     read_values = inputs.values[:count]
     if run.status == _VIOLATED and run.output.endswith(token):
         if text.required_property is Property.NO_OVERFLOW:
             return None
-        line = re.search(r"(\d+)$", run.output.removesuffix(token))
-        return CompiledViolation("assertion", int(line[1]) if line else 0, read_values)
+        return CompiledViolation("assertion", line, read_values)
     # Other exit statuses may come from the program itself, so the report must agree.
     pattern = {Property.ASSERT: _RANGE, Property.NO_OVERFLOW: _OVERFLOW}.get(text.required_property)
     if semantics is Semantics.INTEGERS and _INEXACT.search(run.output):
@@ -289,8 +298,8 @@ def replay_with_gcc(
     if run.status != 1 or pattern is None or not pattern.search(run.output):
         return None
     kind = next((name for name, words in _KINDS.items() if re.search(words, run.output)), "index")
-    line = _REPORTED_LINE.search(run.output)
-    return CompiledViolation(kind, int(line[1]) if line else 0, read_values)
+    reported_line = _REPORTED_LINE.search(run.output)
+    return CompiledViolation(kind, int(reported_line[1]) if reported_line else 0, read_values)
 
 
 def find_violating_inputs(
@@ -315,18 +324,20 @@ def find_violating_inputs(
     inputs = inputs.replace("MAX_RUNS", str(_MAX_RUNS)).replace("MAX_INPUTS", str(_MAX_INPUTS))
     inputs = inputs.replace("MICROSECONDS", f"{int(1_000_000 * seconds)}L")
     flags = [*_SEARCH_FLAGS, _OVERFLOW_TRAP if semantics is Semantics.INTEGERS else "-fwrapv"]
-    run, _ = _run_with_harness(text, _build_harness(text, inputs, ""), flags, seconds)
+    run, *_ = _run_with_harness(text, _build_harness(text, inputs, ""), flags, seconds)
     return RunInputs(tuple(map(int, run.output.split()))) if run.status == _VIOLATED else None
 
 
 def _run_with_harness(
     text: OriginalText, harness: str, flags: Sequence[str], seconds: float
-) -> tuple[CommandRun, int]:
-    """Compile a text with a harness and run it; return the run and the number of its inputs.
-
-    The output is its report of errors.
+) -> tuple[CommandRun, int, int]:
+    """Compile a text with a harness and run it.
 
     The run has no status without an executable, since gcc may reject a text that a tool accepts.
+
+    Returns:
+        The run, whose output is its report of errors, the number of its inputs, and the line of the
+        call that violates the property; 0 without one.
     """
     files = {**text.sibling_files, "program.c": text.marked_source, "llmchecker_harness.c": harness}
     with tempfile.TemporaryDirectory(prefix="llmchecker-") as folder:
@@ -335,11 +346,21 @@ def _run_with_harness(
         command = ["gcc", *_FLAGS, *flags, "program.c", "llmchecker_harness.c", "-o", "program"]
         compiled = run_command([*command, "-lm"], folder, _COMPILE_SECONDS)
         if compiled.status != 0:
-            return compiled, 0
+            return compiled, 0, 0
         run = run_command([f"{folder}/program"], folder, seconds, _SANITIZER_OPTIONS)
         count_file = Path(folder) / _COUNT_FILE
         count = count_file.read_bytes() if count_file.is_file() else b""
-        return run, int.from_bytes(count[:8], sys.byteorder)
+        return run, int.from_bytes(count[:8], sys.byteorder), _find_line(run, folder)
+
+
+def _find_line(run: CommandRun, folder: str) -> int:
+    """Return the line of the call whose return address ends a run's output, before the token."""
+    address = re.search(r"(\d+)[0-9a-f]{32}$", run.output)
+    if run.status != _VIOLATED or address is None:
+        return 0
+    command = ["addr2line", "-e", "program", f"{int(address[1]) - 1:#x}"]
+    place = re.search(r"program\.c:(\d+)", run_command(command, folder, _RUN_SECONDS).output)
+    return int(place[1]) if place else 0
 
 
 def _build_harness(text: OriginalText, inputs: str, token: str) -> str:
@@ -365,15 +386,15 @@ def _build_harness(text: OriginalText, inputs: str, token: str) -> str:
         else:
             result = format_type(type_)
             lines.append(
-                f"{result} {name}(void) {{ {result} r = next(); {own_changes} return r; }}"
+                f"{result} {name}(void) {{ {result} r = next(); keep(r); {own_changes} return r; }}"
             )
     undefined = text.called_functions - text.defined_functions
     if "rand" in undefined:
-        lines.append("int rand(void) { return next() & 0x7fffffff; }")
+        lines.append("int rand(void) { int r = next() & 0x7fffffff; keep(r); return r; }")
     for name in sorted(undefined | {"__assert_fail"} - text.defined_functions):
-        end = "violate(0);" if is_violation(name, text.required_property) else f"_exit({_ENDED});"
+        is_reported = is_violation(name, text.required_property)
+        end = "violate(__builtin_return_address(0));" if is_reported else f"_exit({_ENDED});"
         if name == "__assert_fail":
-            end = end.replace("violate(0)", "violate(c)")
             lines.append(
                 "void __assert_fail(const char *a, const char *b, unsigned c, const char *d) "
                 f"{{ {end} }}"
