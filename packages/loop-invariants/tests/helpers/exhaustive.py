@@ -7,7 +7,7 @@ statements. A variable holds three bits or one, so that promoted arithmetic neve
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from loop_invariants.ir.expressions import (
     COMPARISONS,
@@ -299,8 +299,3 @@ class RandomProgram:
         nondet = Nondet(Type(bits=3))
         some = (step, step, step, self._term(), self._term(), chosen, negative, nondet)
         return self._random.choice(some)
-
-
-def random_programs(number: int) -> Iterator[RandomProgram]:
-    """Yield so many."""
-    return map(RandomProgram, range(number))

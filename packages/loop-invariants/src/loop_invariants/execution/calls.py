@@ -12,7 +12,6 @@ from loop_invariants.execution.c_types import (
     CHAR,
     INT,
     LONG,
-    UINT,
     ULONG,
     VOID,
     CType,
@@ -40,7 +39,7 @@ from loop_invariants.execution.values import (
     to_truth,
     to_vector,
 )
-from loop_invariants.frontend.expressions import NONDET_TYPES
+from loop_invariants.frontend.expressions import nondet_type
 from loop_invariants.frontend.preprocessing.translation_phases import FAILURE_FUNCTIONS
 from loop_invariants.frontend.verifier_builtins import (
     ASSERT_FUNCTIONS,
@@ -48,7 +47,6 @@ from loop_invariants.frontend.verifier_builtins import (
     INPUT_NAME,
 )
 
-_NONDET = "__VERIFIER_nondet_"
 _IGNORED = frozenset(("srand", "__ESBMC_loop_invariant", "__invariant", "__loop_invariant"))
 _MODELLED = frozenset("abs labs llabs offsetof rand printf putchar puts snprintf".split())
 """Functions that a method `_call_` of `CallCompiler` compiles."""
@@ -66,28 +64,10 @@ _FORMAT = re.compile(rf"(?:[^%\\]|\\[^x0-7]|{_CONVERSION.pattern})*", flags=re.D
 
 def _find_input_type(name: str) -> Integer | None:
     """Return the type of a nondet function's result by its name; None for another function."""
-    if not name.startswith(_NONDET):
+    known = nondet_type(name)
+    if known is None:
         return None
-    suffix = name.removeprefix(_NONDET)
-    if suffix == "bool":
-        return Integer(8, False, is_bool=True)
-    extra = {
-        "longlong": LONG,
-        "ulonglong": ULONG,
-        "size_t": ULONG,
-        "u32": UINT,
-        "u8": Integer(8, False),
-    }
-    extra |= {
-        "u16": Integer(16, False),
-        "u64": ULONG,
-        "S8": CHAR,
-        "unsigned_char": Integer(8, False),
-    }
-    if suffix in extra:
-        return extra[suffix]
-    known = NONDET_TYPES.get(suffix)
-    return None if known is None else Integer(known.bits, known.signed)
+    return Integer(max(known.bits, 8), known.signed, is_bool=known.bits == 1)
 
 
 class CallCompiler(StatementCompiler):
@@ -202,12 +182,12 @@ class CallCompiler(StatementCompiler):
     def _emit_entry(self, name: str) -> None:
         """Emit the call of a function whose arguments are on the stack."""
 
-        def enter(state: State) -> None:
-            code = self.find_code(name)
-            state.frames.append((state.code, state.pc, state.slots))
-            state.code, state.pc, state.slots = code, 0, [0] * code.slots
+        self.emit(lambda state: self._enter(state, name))
 
-        self.emit(enter)
+    def _enter(self, state: State, name: str) -> None:
+        code = self.find_code(name)
+        state.frames.append((state.code, state.pc, state.slots))
+        state.code, state.pc, state.slots = code, 0, [0] * code.slots
 
     # -- calls -----------------------------------------------------------------------------
 
@@ -233,11 +213,11 @@ class CallCompiler(StatementCompiler):
             raise UnsupportedC(f"the call of {name} without an argument")
         if name in ASSERT_FUNCTIONS:
             self._push_condition(name, symbol, arguments[0])
-            self._emit_assertion(name)
+            self._emit_condition("assertion", self.asserts_hold(name))
             return VOID
         if name in ASSUME_FUNCTIONS:
             self._push_condition(name, symbol, arguments[0])
-            self._emit_assumption()
+            self._emit_condition("assumption", False)
             return VOID
         if name in ("alloca", "__builtin_unreachable", "__builtin_trap"):
             raise UnsupportedC(name)
@@ -271,19 +251,22 @@ class CallCompiler(StatementCompiler):
         return self._call_undefined(name, symbol, arguments)
 
     def _call_defined(self, name: str, arguments: list[c_ast.Node]) -> CType:
-        definition = self.definitions[name][0]
-        outer, self.scope = self.scope, self.file_scope
-        try:
-            type_ = self.read_type(definition.decl.type)
-        finally:
-            self.scope = outer
-        assert isinstance(type_, FunctionType)
+        type_ = self._read_function_type(name)
         parameters = type_.parameters or ()
         if len(parameters) != len(arguments):
             raise UnsupportedC(f"a call of {name} with other arguments")
         self._push_arguments(arguments, parameters)
         self._emit_entry(name)
         return type_.result
+
+    def _read_function_type(self, name: str) -> FunctionType:
+        outer, self.scope = self.scope, self.file_scope
+        try:
+            type_ = self.read_type(self.definitions[name][0].decl.type)
+        finally:
+            self.scope = outer
+        assert isinstance(type_, FunctionType)
+        return type_
 
     def _push_arguments(self, arguments: list[c_ast.Node], types: tuple[CType, ...]) -> None:
         if len(arguments) != len(types):
@@ -320,17 +303,10 @@ class CallCompiler(StatementCompiler):
                 self.machine.violate(state, "null")
             if not isinstance(function, Function) or function.name not in self.definitions:
                 raise UnsupportedC("a call of this address")
-            outer, self.scope = self.scope, self.file_scope
-            try:
-                known = self.read_type(self.definitions[function.name][0].decl.type)
-            finally:
-                self.scope = outer
-            if known != target:
+            if self._read_function_type(function.name) != target:
                 raise UnsupportedC("a call with another type")
             del state.stack[-1 - count]
-            code = self.find_code(function.name)
-            state.frames.append((state.code, state.pc, state.slots))
-            state.code, state.pc, state.slots = code, 0, [0] * code.slots
+            self._enter(state, function.name)
 
         self.emit(enter)
         return target.result
@@ -357,30 +333,20 @@ class CallCompiler(StatementCompiler):
             # The macro `assert` converts nothing; a function without a declaration may.
             raise UnsupportedC(f"{name} of a wide value without a declaration")
 
-    def _emit_assertion(self, name: str) -> None:
-        machine, is_violation = self.machine, self.asserts_hold(name)
+    def _emit_condition(self, kind: str, is_violation: bool) -> None:
+        """Emit a condition of a run; `kind` names it in messages."""
+        machine = self.machine
 
         def check(state: State) -> None:
             truth = to_truth(state.stack.pop())
             if state.logs and truth is not True:
-                raise UnsupportedC("an assertion in an expression with other effects")
+                raise UnsupportedC(f"an {kind} in an expression with other effects")
             if is_violation:
-                machine.check(state, truth, "assertion")
+                machine.check(state, truth, kind)
             else:
                 machine.assume(state, truth)
 
         self.emit(check)
-
-    def _emit_assumption(self) -> None:
-        machine = self.machine
-
-        def assume(state: State) -> None:
-            truth = to_truth(state.stack.pop())
-            if state.logs and truth is not True:
-                raise UnsupportedC("an assumption in an expression with other effects")
-            machine.assume(state, truth)
-
-        self.emit(assume)
 
     def _emit_input(self, type_: Integer) -> None:
         def draw(state: State) -> None:

@@ -23,7 +23,13 @@ from loop_invariants.execution.c_types import (
 )
 from loop_invariants.execution.code_writer import Label
 from loop_invariants.execution.machine import Code, Machine, Operation, State
-from loop_invariants.execution.places import INCREMENTS, Place, PlaceCompiler, parse_characters
+from loop_invariants.execution.places import (
+    INCREMENTS,
+    Place,
+    PlaceCompiler,
+    parse_characters,
+    promote_field,
+)
 from loop_invariants.execution.scopes import FunctionName, Variable
 from loop_invariants.execution.stack_operations import (
     as_number,
@@ -635,8 +641,7 @@ class ExpressionCompiler(PlaceCompiler):
     def _value_type(self, place: Place) -> CType:
         """Return the type of the value of an assignment; a bit-field is promoted."""
         if place.field is not None and isinstance(place.type, Integer):
-            fits = place.type.signed or (place.field.width or 0) < 32
-            return INT if fits else Integer(32, False)
+            return promote_field(place.type, place.field.width or 0)
         return place.type
 
     def _find_plain_variable(self, node: c_ast.Node) -> tuple[int, Integer] | None:

@@ -208,9 +208,7 @@ class PlaceCompiler(CodeWriter):
             state.stack[-1] = extract_field(unit, size, first, width, type_)
 
         self.emit(load)
-        # Its values fit in an int, so that it is promoted to one (C11 6.3.1.1p2).
-        fits = type_.signed or width < 32
-        return INT if fits else Integer(32, False)
+        return promote_field(type_, width)
 
     def _push_slot_address(self, slot: int, size: int) -> None:
         def operation(state: State) -> None:
@@ -489,6 +487,11 @@ class PlaceCompiler(CodeWriter):
             state.stack[-1] = extract_field(new_unit, size, first, width, type_)
 
         self.emit(store)
+
+
+def promote_field(type_: Integer, width: int) -> Integer:
+    """Return the type of a bit-field's value: an int if its values fit (C11 6.3.1.1p2)."""
+    return INT if type_.signed or width < 32 else Integer(32, False)
 
 
 def _locate_bits(place: Place) -> tuple[Integer, int, int, int]:

@@ -28,6 +28,7 @@ from loop_invariants.execution.scopes import (
 )
 from loop_invariants.execution.stack_operations import begin_group, end_group, next_operand
 from loop_invariants.execution.values import Address, build_operation
+from loop_invariants.frontend.syntax_tree import iter_nodes
 
 _Part = tuple[int, CType, Field | None, c_ast.Node]
 """An initialized part: offset, type, bit-field, expression."""
@@ -136,9 +137,7 @@ class StatementCompiler(ExpressionCompiler):
             self._statement(node)
         except UnsupportedC as error:
             # Labels inside it would have no code.
-            if any(
-                isinstance(part, c_ast.Label | c_ast.Case | c_ast.Default) for part in _all(node)
-            ):
+            if any(iter_nodes(node, (c_ast.Label, c_ast.Case, c_ast.Default))):
                 raise
             del self.code[size:], self.lines[size:]
             self.scope = scope
@@ -660,15 +659,6 @@ def return_to_caller(state: State) -> None:
     state.code, state.pc, state.slots = state.frames.pop()
 
 
-def _all(node: c_ast.Node) -> list[c_ast.Node]:
-    result, pending = [], [node]
-    while pending:
-        item = pending.pop()
-        result.append(item)
-        pending += [child for _, child in item.children()]
-    return result
-
-
 def _has_declaration(item: c_ast.Node) -> bool:
     """Return whether a part of a block declares a variable of the block."""
     match item:
@@ -680,7 +670,7 @@ def _has_declaration(item: c_ast.Node) -> bool:
 
 
 def _has_literal(node: c_ast.Node) -> bool:
-    return any(isinstance(part, c_ast.CompoundLiteral) for part in _all(node))
+    return any(iter_nodes(node, (c_ast.CompoundLiteral,)))
 
 
 def _is_string(node: c_ast.Node) -> bool:

@@ -15,6 +15,7 @@ from loop_invariants.frontend.acsl_assertions import check_annotation, widen_con
 from loop_invariants.frontend.declarations import DeclarationReader
 from loop_invariants.frontend.error_names import find_known_set
 from loop_invariants.frontend.expressions import QUANTIFIER_FUNCTIONS, callee_name
+from loop_invariants.frontend.original_text import COMPILED_FUNCTIONS, MODELLED_FUNCTIONS
 from loop_invariants.frontend.pointer_binding import PointerValue
 from loop_invariants.frontend.pointers import PointerReader
 from loop_invariants.frontend.preprocessing.translation_phases import (
@@ -65,17 +66,16 @@ _MAX_CALLS = 300
 _OUTPUT_FUNCTIONS = frozenset(("printf", "puts", "putchar"))
 """Functions of the C library that only produce output."""
 
-_LIBRARY_FUNCTIONS = frozenset(
-    "abs labs llabs atoi atol atoll atof strtol strtoul strtoll strtoull strtod rand random srand "
-    "rand_r getchar getc fgetc fgets gets scanf fscanf sscanf read write open close malloc calloc "
-    "realloc free alloca aligned_alloc memcpy memset memmove memcmp memchr strlen strnlen strcmp "
-    "strncmp strcpy strncpy strcat strncat strchr strrchr strstr strdup strtok setjmp longjmp "
-    "signal raise fork vfork system atexit quick_exit div ldiv lldiv time clock getpid getppid "
-    "toupper tolower isalnum isalpha isascii isblank iscntrl isdigit isgraph islower isprint "
-    "ispunct isspace isupper isxdigit sleep usleep kill wait getenv qsort bsearch ffs ffsl ffsll "
-    "printf fprintf sprintf snprintf vprintf puts putchar putc fputc fputs fflush perror pow sqrt "
-    "fabs floor ceil fmod exp log log2 log10 sin cos tan round trunc lround llround imaxabs "
-    "execve execl _exit _Exit on_exit pthread_create pthread_join pthread_exit syscall main".split()
+_LIBRARY_FUNCTIONS = (
+    MODELLED_FUNCTIONS
+    | COMPILED_FUNCTIONS
+    | frozenset(
+        "_Exit _exit aligned_alloc atof atoll clock close execl execve ffs ffsl ffsll fgetc fgets "
+        "fork fscanf getc getchar getenv getpid getppid gets imaxabs isascii isblank isgraph kill "
+        "lldiv llround log10 log2 lround main on_exit open perror pthread_create pthread_exit "
+        "pthread_join quick_exit rand_r random read scanf sleep strdup strtod strtok strtoll "
+        "strtoull syscall system tan time usleep vfork vprintf wait write".split()
+    )
 )
 """Functions of the C library with side effects, or with restricted results."""
 

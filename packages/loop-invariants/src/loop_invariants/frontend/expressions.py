@@ -39,6 +39,15 @@ NONDET_TYPES = {
     "char": Type(8, True),
     "uchar": Type(8, False),
     "bool": Type(1, False),
+    "longlong": Type(64, True),
+    "ulonglong": Type(64, False),
+    "size_t": Type(64, False),
+    "unsigned_char": Type(8, False),
+    "S8": Type(8, True),
+    "u8": Type(8, False),
+    "u16": Type(16, False),
+    "u32": Type(32, False),
+    "u64": Type(64, False),
 }
 """Result type of `__VERIFIER_nondet_…()`, by suffix of the name."""
 

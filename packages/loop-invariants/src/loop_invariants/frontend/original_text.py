@@ -42,13 +42,13 @@ from loop_invariants.frontend.verifier_builtins import (
 from loop_invariants.ir.expressions import INT, Type
 from loop_invariants.ir.instrumentation import Property
 
-_MODELLED_FUNCTIONS = frozenset(
+MODELLED_FUNCTIONS = frozenset(
     "abs labs llabs malloc calloc realloc free alloca memcpy memmove memset "
     "strlen strcpy strncpy printf puts putchar".split()
 )
 """Functions of the C library whose results C defines, and every verifier knows."""
 
-_COMPILED_FUNCTIONS = frozenset(
+COMPILED_FUNCTIONS = frozenset(
     "memcmp memchr strnlen strcat strncat strcmp strncmp strchr strrchr strstr strspn strcspn "
     "strtol strtoul atoi atol rand srand qsort bsearch div ldiv isdigit isalpha isalnum isspace "
     "isupper islower ispunct isxdigit isprint iscntrl tolower toupper fabs fabsf sqrt sqrtf "
@@ -75,12 +75,12 @@ _ANNOTATION = re.compile(r"/[/*]@")
 
 def find_compiled_functions(error_names: ErrorNames) -> frozenset[str]:
     """Return the undefined functions that a compiled text may call."""
-    return _find_known_functions(error_names) | _COMPILED_FUNCTIONS
+    return _find_known_functions(error_names) | COMPILED_FUNCTIONS
 
 
 def _find_known_functions(error_names: ErrorNames) -> frozenset[str]:
     """Return the undefined functions that have a known meaning."""
-    return VERIFIER_BUILTINS | _MODELLED_FUNCTIONS | error_names.functions
+    return VERIFIER_BUILTINS | MODELLED_FUNCTIONS | error_names.functions
 
 
 @dataclass(frozen=True)
@@ -248,12 +248,13 @@ def _find_input_type(
     name: str, prototype: c_ast.Decl | None, known_functions: frozenset[str]
 ) -> Type | None:
     """Return the result's type of an undefined function that changes nothing; else None."""
-    type_ = nondet_type(name)
-    if type_ is None and prototype is not None and name not in known_functions:
+    type_ = None
+    if prototype is not None and name not in known_functions:
         # A pointer would let the function change variables.
         parameters = list_parameters(prototype)
         if all(parse_integer_type(getattr(p, "type", None)) for p in parameters):
             type_ = parse_integer_type(prototype.type.type)
+    type_ = type_ or nondet_type(name)
     # An undeclared input returns an int (C90 3.3.2.2).
     if prototype is None and type_ is None and INPUT_NAME.fullmatch(name):
         type_ = INT
@@ -273,7 +274,7 @@ def _find_external_variables(unit: c_ast.FileAST) -> dict[str, Type]:
 
 def _may_change(name: str, prototype: c_ast.Decl | None) -> bool:
     """Return whether a function of another file may change variables, and is no mere input."""
-    if prototype is None or INPUT_NAME.fullmatch(name) or name in _COMPILED_FUNCTIONS:
+    if prototype is None or INPUT_NAME.fullmatch(name) or name in COMPILED_FUNCTIONS:
         return False
     result = prototype.type.type
     numbers = all(parse_integer_type(getattr(p, "type", None)) for p in list_parameters(prototype))

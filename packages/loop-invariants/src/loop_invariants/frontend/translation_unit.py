@@ -12,6 +12,8 @@ jumps over declarations, and expressions that depend on an unspecified order of 
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
@@ -153,28 +155,22 @@ def _check_size(program: Program, file: str) -> None:
             )
 
 
+@dataclass(frozen=True)
 class _FrontEnd:
-    """The frontend for one file: from its syntax tree to a program."""
+    """The frontend for one file: from its text to a program."""
 
-    def __init__(
-        self,
-        name: str,
-        source: str,
-        file: str,
-        required_property: Property,
-        sibling_files: Mapping[str, str],
-        error_names: ErrorNames,
-    ) -> None:
-        self._name, self._source, self._file, self._required_property = (
-            name,
-            source,
-            file,
-            required_property,
-        )
-        self._sibling_files = sibling_files
-        self._full_text = "\n".join((source, *sibling_files.values()))
-        self._unit = parse_c(source, file, sibling_files)
-        mark_errors(self._unit, error_names, file)
+    name: str
+    source: str
+    file: str
+    required_property: Property
+    sibling_files: Mapping[str, str]
+    error_names: ErrorNames
+
+    @cached_property
+    def _unit(self) -> c_ast.FileAST:
+        unit = parse_c(self.source, self.file, self.sibling_files)
+        mark_errors(unit, self.error_names, self.file)
+        return unit
 
     def build_program(self, nullable_pointers: frozenset[str]) -> Program:
         """Build the program of the file.
@@ -187,10 +183,11 @@ class _FrontEnd:
         """
         unit = self._unit
         # A generated name must differ from every word of the text, headers included.
-        names = SymbolTable(re.findall(r"[A-Za-z_]\w*", self._full_text))
+        full_text = "\n".join((self.source, *self.sibling_files.values()))
+        names = SymbolTable(re.findall(r"[A-Za-z_]\w*", full_text))
         declarations = DeclarationReader(names)
-        calls = CallReader(unit, names, declarations, self._required_property)
-        reader = PointerReader(self._file, names, calls.read_call, declarations.read_type)
+        calls = CallReader(unit, names, declarations, self.required_property)
+        reader = PointerReader(self.file, names, calls.read_call, declarations.read_type)
         control = StatementReader(names, reader, declarations)
         # These parts depend on each other: a call contains statements, which contain calls.
         declarations.expression_reader = calls.expression_reader = reader
@@ -213,7 +210,7 @@ class _FrontEnd:
         for call in iter_nodes(unit, (c_ast.FuncCall,)):
             if callee_name(call) in ("setjmp", "longjmp"):
                 raise reader.build_error(call, f"the call of {callee_name(call)}")
-        main = find_main_function(unit, self._file)
+        main = find_main_function(unit, self.file)
         calls.builtin_parameters = read_builtins(unit, reader)
         global_statements: list[Statement] = []
         for declaration in unit.ext:
@@ -223,19 +220,19 @@ class _FrontEnd:
             raise reader.build_error(main, "a main that is static or inline")
         body = control.read_block(main.body)
         # ESBMC does not find the headers in the program's folder.
-        is_lowered = control.is_lowered or calls.is_lowered or bool(self._sibling_files)
+        is_lowered = control.is_lowered or calls.is_lowered or bool(self.sibling_files)
         # ESBMC's loop invariants forget writes through pointers, and so does its k-induction.
         is_lowered = is_lowered or _has_pointers(unit)
         return Program(
-            self._name,
-            self._source,
+            self.name,
+            self.source,
             names.types,
             (*global_statements, *declarations.static_initializers, *parameter_statements, *body),
             is_lowered=is_lowered
             or names.has_renames
             or bool(parameter_statements)
-            or self._required_property is not Property.ASSERT,
-            has_range_checks=self._required_property is Property.ASSERT,
+            or self.required_property is not Property.ASSERT,
+            has_range_checks=self.required_property is Property.ASSERT,
             syntax_tree=unit,
         )
 
@@ -255,7 +252,7 @@ class _FrontEnd:
             raise reader.build_error(main, "a main with parameters declared behind it")
         parameters = list_parameters(main.decl)
         # A contract would restrict the parameters.
-        if parameters and has_contract(self._source):
+        if parameters and has_contract(self.source):
             raise reader.build_error(main, "an ACSL contract with parameters of main")
         unnamed_parameters = [p for p in parameters if not isinstance(p, c_ast.Decl)]
         if unnamed_parameters:
