@@ -100,7 +100,8 @@ def run_command(
             process = subprocess.Popen(
                 command,
                 cwd=folder,
-                env={**(sanitizer_options or os.environ), "TMPDIR": folder},
+                # Messages are read in English.
+                env={**(sanitizer_options or os.environ), "TMPDIR": folder, "LC_ALL": "C"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL if has_sanitizers else output,
                 stderr=output,

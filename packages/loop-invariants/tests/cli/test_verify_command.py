@@ -292,7 +292,7 @@ def test_a_run_too_long_to_write_down_has_its_inputs_in_the_message(tmp_path, ca
     )
     assert main([str(path), "--json"]) == 1
     (told,) = json.loads(capsys.readouterr().out)["programs"]
-    assert told["message"] == "late: the assertion fails with the inputs 7"
+    assert told["message"] == "late: line 1: the assertion fails with the inputs 7"
     assert (told["kind"], told["inputs"], told["run"]) == ("assertion", [7], [])
 
 

@@ -58,7 +58,7 @@ _CONVERSION = re.compile(
 )
 """A conversion of a number or a whole string in the text of a print; the group is its kind."""
 
-_FORMAT = re.compile(rf"(?:[^%\\]|\\[^x0-7]|{_CONVERSION.pattern})*", flags=re.DOTALL)
+_FORMAT = re.compile(rf"(?:[^%\\]|\\[^x0-7%]|{_CONVERSION.pattern})*", flags=re.DOTALL)
 """The text of a print without a `%` that an escape writes."""
 
 

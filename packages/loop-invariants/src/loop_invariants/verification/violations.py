@@ -71,7 +71,15 @@ def find_violation(
         return None
     found = SearchResult(violation="an assertion fails", inputs=inputs)
     confirmed = confirm_violation(text, found, semantics, program)
-    return confirmed if confirmed.outcome is Outcome.FALSE else None
+    if confirmed.outcome is not Outcome.FALSE:
+        return None
+    violation = confirmed.violation
+    if program is not None and violation is not None:
+        # The compiled text has lines of its own, of which a single assertion needs none.
+        lines = {assertion.line or 0 for assertion in program.assertions}
+        is_known = violation.kind == "assertion" and len(lines) == 1
+        return build_false(text, replace(violation, line=lines.pop() if is_known else 0))
+    return confirmed
 
 
 def _build_runnable(program: Program) -> Program:
