@@ -20,10 +20,7 @@ from llmchecker.errors import (
 )
 from llmchecker.models.sources.downloads import download
 from loop_invariants import sources
-from loop_invariants.c_files import (
-    read_included_headers,
-    read_source,
-)
+from loop_invariants.c_files import read_included_headers, read_source
 from loop_invariants.frontend.translation_unit import read_program
 from loop_invariants.interpreter.simulation import run_program
 from loop_invariants.ir.expressions import Semantics

@@ -15,11 +15,7 @@ from loop_invariants.experiments.attempts import (
 from loop_invariants.experiments.runner import EXPERIMENTS, ExperimentSettings, iter_attempts
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.proposals.prompt_templates import PromptVariant
-from loop_invariants.proposals.proposal_set import (
-    LoopProposals,
-    read_proposals,
-    write_proposals,
-)
+from loop_invariants.proposals.proposal_set import LoopProposals, read_proposals, write_proposals
 from loop_invariants.verification.result import BUILTIN_SOURCES, CandidateSource, Outcome
 from loop_invariants.verification.verifier import VerificationLimits
 

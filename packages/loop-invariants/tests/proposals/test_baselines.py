@@ -4,12 +4,7 @@ import pytest
 from helpers.invariant_programs import ARRAY, COUNTER, is_condition
 
 from loop_invariants.frontend.expressions import parse_condition
-from loop_invariants.ir.expressions import (
-    Constant,
-    format_c,
-    iter_subexpressions,
-    variables,
-)
+from loop_invariants.ir.expressions import Constant, format_c, iter_subexpressions, variables
 from loop_invariants.proposals.baselines import sample_atoms
 
 

@@ -11,11 +11,7 @@ from helpers.random_models import CAUSAL
 from llmchecker.models.table_model import TableModel
 from llmchecker.models.transformers.load import load_model
 from loop_invariants.ir.expressions import format_c
-from loop_invariants.proposals.prompt_templates import (
-    PromptVariant,
-    max_invariants,
-    select_variant,
-)
+from loop_invariants.proposals.prompt_templates import PromptVariant, max_invariants, select_variant
 from loop_invariants.proposals.proposal_set import parse_answer
 from loop_invariants.proposals.proposers import propose_for_program
 from loop_invariants.proposals.sampling import _MAX_TOKENS, sample_answers

@@ -22,11 +22,7 @@ from helpers.mutations import (
 )
 
 from llmchecker.errors import UnsupportedProgram
-from loop_invariants.interpreter.simulation import (
-    _SimulationResult,
-    filter_unrefuted,
-    run_program,
-)
+from loop_invariants.interpreter.simulation import _SimulationResult, filter_unrefuted, run_program
 from loop_invariants.ir.expressions import Constant, Semantics, format_c
 from loop_invariants.ir.statements import Program
 from loop_invariants.verification.esbmc import EsbmcAnswer, Mode, run_esbmc

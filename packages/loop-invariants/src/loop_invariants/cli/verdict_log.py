@@ -15,10 +15,7 @@ from llmchecker import __version__
 from llmchecker.errors import ConfigError, DamagedFile, UnreadableProgram
 from llmchecker.interfaces.cli.output import check_output_file
 from llmchecker.utils.json_lines import JsonLines, append_line, resume_lines
-from loop_invariants.c_files import (
-    read_included_headers,
-    read_source,
-)
+from loop_invariants.c_files import read_included_headers, read_source
 from loop_invariants.verification.result import Outcome
 
 _TEMPORARY_OUTCOMES = (Outcome.KILLED, Outcome.ESBMC_ERROR)

@@ -31,11 +31,7 @@ from llmchecker.utils.printable_text import escape_unprintable
 from llmchecker.utils.processes import WorkerInitializer, kill_children_on_error
 from loop_invariants.cli.verdict_log import VerdictLog, compute_digest
 from loop_invariants.frontend.error_names import parse_error_names
-from loop_invariants.interpreter.simulation import (
-    Failure,
-    HeadState,
-    NondetValue,
-)
+from loop_invariants.interpreter.simulation import Failure, HeadState, NondetValue
 from loop_invariants.ir.expressions import Semantics
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.limits import Limit

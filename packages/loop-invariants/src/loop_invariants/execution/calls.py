@@ -31,14 +31,7 @@ from loop_invariants.execution.library_operations import (
 from loop_invariants.execution.machine import Code, Machine, State
 from loop_invariants.execution.scopes import FunctionName, Scope, Variable
 from loop_invariants.execution.statements import StatementCompiler, return_to_caller
-from loop_invariants.execution.values import (
-    Address,
-    Bytes,
-    Function,
-    fold,
-    to_truth,
-    to_vector,
-)
+from loop_invariants.execution.values import Address, Bytes, Function, fold, to_truth, to_vector
 from loop_invariants.frontend.expressions import nondet_type
 from loop_invariants.frontend.preprocessing.translation_phases import FAILURE_FUNCTIONS
 from loop_invariants.frontend.verifier_builtins import (

@@ -5,10 +5,7 @@ from typing import Any
 
 from loop_invariants.execution.machine import Machine, Operation, State
 from loop_invariants.execution.scopes import TypeReader
-from loop_invariants.execution.values import (
-    Value,
-    to_truth,
-)
+from loop_invariants.execution.values import Value, to_truth
 
 
 class Label:

@@ -37,12 +37,7 @@ from loop_invariants.execution.stack_operations import (
     narrow,
     next_operand,
 )
-from loop_invariants.execution.values import (
-    Address,
-    Value,
-    fold,
-    to_vector,
-)
+from loop_invariants.execution.values import Address, Value, fold, to_vector
 
 INCREMENTS = ("++", "--", "p++", "p--")
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11, "e": 27}

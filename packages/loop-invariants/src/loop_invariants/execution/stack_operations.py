@@ -5,13 +5,7 @@ from typing import Any
 
 import z3
 
-from loop_invariants.execution.c_types import (
-    LONG,
-    CType,
-    Integer,
-    PointerType,
-    UnsupportedC,
-)
+from loop_invariants.execution.c_types import LONG, CType, Integer, PointerType, UnsupportedC
 from loop_invariants.execution.machine import Access, Choice, Machine, Operation, State
 from loop_invariants.execution.values import (
     NULL,

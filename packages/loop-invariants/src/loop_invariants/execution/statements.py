@@ -20,12 +20,7 @@ from loop_invariants.execution.code_writer import Label
 from loop_invariants.execution.expressions import ExpressionCompiler
 from loop_invariants.execution.machine import Code, State
 from loop_invariants.execution.places import Place, parse_characters
-from loop_invariants.execution.scopes import (
-    FunctionName,
-    Scope,
-    TypeName,
-    Variable,
-)
+from loop_invariants.execution.scopes import FunctionName, Scope, TypeName, Variable
 from loop_invariants.execution.stack_operations import begin_group, end_group, next_operand
 from loop_invariants.execution.values import Address, build_operation
 from loop_invariants.frontend.syntax_tree import iter_nodes

@@ -46,10 +46,7 @@ class Provable:
 
     def __post_init__(self) -> None:
         # The import takes half a second, and most runs do not use a prover.
-        from loop_invariants.c_files import (
-            read_included_headers,
-            read_source,
-        )
+        from loop_invariants.c_files import read_included_headers, read_source
         from loop_invariants.verification.invariant_score import InvariantScorer
 
         # A frozen dataclass allows assignments only in this way.

@@ -32,11 +32,7 @@ from loop_invariants.ir.statements import Loop, Program, iter_expressions
 from loop_invariants.limits import Limit
 from loop_invariants.proposals.baselines import sample_atoms
 from loop_invariants.proposals.prompt_templates import PromptVariant
-from loop_invariants.proposals.proposal_set import (
-    ParsedAnswer,
-    ProgramProposals,
-    merge_candidates,
-)
+from loop_invariants.proposals.proposal_set import ParsedAnswer, ProgramProposals, merge_candidates
 from loop_invariants.verification import esbmc
 from loop_invariants.verification.esbmc_annotation import annotate
 from loop_invariants.verification.portfolio import FileTask, verify_file

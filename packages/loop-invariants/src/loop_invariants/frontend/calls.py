@@ -41,13 +41,7 @@ from loop_invariants.frontend.verifier_builtins import (
     is_violation,
     list_parameters,
 )
-from loop_invariants.ir.expressions import (
-    Constant,
-    Expression,
-    Identifier,
-    Nondet,
-    is_partial,
-)
+from loop_invariants.ir.expressions import Constant, Expression, Identifier, Nondet, is_partial
 from loop_invariants.ir.instrumentation import Property
 from loop_invariants.ir.statements import (
     Assert,

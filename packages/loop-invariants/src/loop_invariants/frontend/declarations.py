@@ -21,14 +21,7 @@ from loop_invariants.frontend.symbol_table import (
 )
 from loop_invariants.frontend.syntax_tree import iter_nodes, parse_integer_type
 from loop_invariants.frontend.verifier_builtins import VERIFIER_BUILTINS
-from loop_invariants.ir.expressions import (
-    INT,
-    Binary,
-    Constant,
-    Expression,
-    Identifier,
-    Type,
-)
+from loop_invariants.ir.expressions import INT, Binary, Constant, Expression, Identifier, Type
 from loop_invariants.ir.statements import Assert, Assign, Block, Havoc, Statement
 
 _MAX_INITIALIZERS = 64

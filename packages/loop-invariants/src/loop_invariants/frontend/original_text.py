@@ -12,10 +12,7 @@ from pathlib import Path
 from pycparser import c_ast
 
 from llmchecker.errors import ProgramError, UnsupportedProgram
-from loop_invariants.c_files import (
-    read_included_headers,
-    read_source,
-)
+from loop_invariants.c_files import read_included_headers, read_source
 from loop_invariants.frontend.acsl_assertions import has_contract
 from loop_invariants.frontend.error_names import ErrorNames
 from loop_invariants.frontend.expressions import callee_name, nondet_type

@@ -4,13 +4,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from loop_invariants.interpreter.evaluator import Evaluator, Undetermined, Violation
-from loop_invariants.ir.expressions import (
-    Expression,
-    Semantics,
-    has_nondet,
-    is_partial,
-    variables,
-)
+from loop_invariants.ir.expressions import Expression, Semantics, has_nondet, is_partial, variables
 from loop_invariants.ir.statements import (
     Assert,
     Assume,

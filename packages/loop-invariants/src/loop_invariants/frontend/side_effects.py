@@ -38,13 +38,7 @@ from loop_invariants.ir.expressions import (
     is_partial,
     promote,
 )
-from loop_invariants.ir.statements import (
-    Assign,
-    Block,
-    Branch,
-    Statement,
-    find_modified_variables,
-)
+from loop_invariants.ir.statements import Assign, Block, Branch, Statement, find_modified_variables
 
 _UNSIGNED_LONG = Type(64, False)
 

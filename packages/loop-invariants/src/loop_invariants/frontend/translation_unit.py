@@ -20,10 +20,7 @@ from types import MappingProxyType
 from pycparser import c_ast
 
 from llmchecker.errors import UnsupportedProgram
-from loop_invariants.c_files import (
-    read_included_headers,
-    read_source,
-)
+from loop_invariants.c_files import read_included_headers, read_source
 from loop_invariants.frontend.acsl_assertions import has_contract
 from loop_invariants.frontend.calls import CallReader
 from loop_invariants.frontend.declarations import DeclarationReader

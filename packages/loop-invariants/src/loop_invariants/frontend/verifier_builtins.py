@@ -19,14 +19,7 @@ from loop_invariants.frontend.preprocessing.translation_phases import (
     STOP_FUNCTIONS,
 )
 from loop_invariants.frontend.syntax_tree import iter_nodes, parse_integer_type
-from loop_invariants.ir.expressions import (
-    BOOL,
-    INT,
-    Expression,
-    Type,
-    is_boolean,
-    promote,
-)
+from loop_invariants.ir.expressions import BOOL, INT, Expression, Type, is_boolean, promote
 from loop_invariants.ir.instrumentation import Property
 
 ASSERT_FUNCTIONS = frozenset(

@@ -6,12 +6,7 @@ nondeterministic value.
 
 from collections.abc import Callable
 
-from loop_invariants.interpreter.evaluator import (
-    ConcreteState,
-    Evaluator,
-    Undetermined,
-    Violation,
-)
+from loop_invariants.interpreter.evaluator import ConcreteState, Evaluator, Undetermined, Violation
 from loop_invariants.ir.expressions import Constant, Expression, Identifier, Semantics, Type
 from loop_invariants.ir.statements import (
     Assert,

@@ -27,12 +27,7 @@ from loop_invariants.ir.expressions import (
     Type,
     convert_number,
 )
-from loop_invariants.ir.statements import (
-    Loop,
-    Program,
-    collect_constants,
-    iter_statements,
-)
+from loop_invariants.ir.statements import Loop, Program, collect_constants, iter_statements
 
 _SMALL_VALUES = tuple(range(-3, 11))
 

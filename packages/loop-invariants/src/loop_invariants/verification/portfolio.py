@@ -25,10 +25,7 @@ from loop_invariants.limits import find_remaining_seconds, wall_limit
 from loop_invariants.verification.bounded_search import BoundedSearch
 from loop_invariants.verification.compiled_runs import is_replayable, replay_with_gcc
 from loop_invariants.verification.esbmc import RunInputs
-from loop_invariants.verification.given_invariants import (
-    GivenInvariant,
-    build_given_candidates,
-)
+from loop_invariants.verification.given_invariants import GivenInvariant, build_given_candidates
 from loop_invariants.verification.result import (
     BUILTIN_SOURCES,
     CandidateSource,

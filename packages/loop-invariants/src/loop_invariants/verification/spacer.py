@@ -22,13 +22,7 @@ from loop_invariants.ir.expressions import (
     Type,
     negate,
 )
-from loop_invariants.ir.polynomials import (
-    Polynomial,
-    build_comparison,
-    build_sum,
-    scale,
-    sum_of,
-)
+from loop_invariants.ir.polynomials import Polynomial, build_comparison, build_sum, scale, sum_of
 from loop_invariants.ir.statements import Program
 from loop_invariants.limits import find_remaining_seconds
 from loop_invariants.verification.houdini import MAX_CLOCK_FACTOR, STEPS_PER_SECOND, to_z3_limit

@@ -16,11 +16,7 @@ from dataclasses import dataclass
 
 import z3
 
-from loop_invariants.ir.expressions import (
-    Element,
-    Expression,
-    Identifier,
-)
+from loop_invariants.ir.expressions import Element, Expression, Identifier
 from loop_invariants.ir.statements import (
     Assert,
     Assign,

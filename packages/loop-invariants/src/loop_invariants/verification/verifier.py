@@ -24,17 +24,8 @@ from loop_invariants.generation.syntactic import (
     nontermination_guards,
 )
 from loop_invariants.interpreter.simulation import filter_unrefuted, run_program
-from loop_invariants.ir.expressions import (
-    Binary,
-    Constant,
-    Expression,
-    Semantics,
-    bound_variables,
-)
-from loop_invariants.ir.statements import (
-    Loop,
-    Program,
-)
+from loop_invariants.ir.expressions import Binary, Constant, Expression, Semantics, bound_variables
+from loop_invariants.ir.statements import Loop, Program
 from loop_invariants.limits import Limit
 from loop_invariants.verification import esbmc
 from loop_invariants.verification.bounded_search import BoundedSearch, SearchResult
