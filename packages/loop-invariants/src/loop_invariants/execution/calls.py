@@ -93,19 +93,8 @@ class CallCompiler(StatementCompiler):
         if code is None:
             code = self._codes[name] = Code(name)
             definition, code.is_library = self.definitions[name]
-            outer = (self.scope, self.code, self.lines, self.line)
-            kept = {
-                key: getattr(self, key, None)
-                for key in (
-                    "_function",
-                    "_result",
-                    "_breaks",
-                    "_continues",
-                    "_cases",
-                    "_labels",
-                    "_gotos",
-                )
-            }
+            # The function at whose call it is compiled goes on afterwards.
+            outer = dict(vars(self))
             try:
                 self._compile_function(code, definition)
             except UnsupportedC as error:
@@ -116,9 +105,7 @@ class CallCompiler(StatementCompiler):
 
                 code.operations[:], code.lines[:] = [fail], []
             finally:
-                self.scope, self.code, self.lines, self.line = outer
-                for key, value in kept.items():
-                    setattr(self, key, value)
+                vars(self).update(outer)
         return code
 
     def _compile_function(self, code: Code, definition: c_ast.FuncDef) -> None:
