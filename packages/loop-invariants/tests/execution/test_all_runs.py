@@ -49,6 +49,17 @@ TWINS = {
     "returned": ("struct p a = make(3, 4); assert(@);", "a.x + a.y == 7", "make(1, 2).y == 1"),
     "designated": ("int v[4] = {[1] = 2, 5}; assert(@);", "v[2] == 5 && !v[3]", "v[3] == 5"),
     "fields": ("struct p a = {.y = 5}; assert(@);", "a.x == 0 && a.y == 5", "a.x == 5"),
+    "values after a path": (
+        "struct { int a[3]; struct p b; int c; } s = {.a[1] = 7, 8, .b.x = 4, 5, 6}; assert(@);",
+        "s.a[0] + s.a[1] == 7 && s.a[2] == 8 && s.b.y == 5 && s.c == 6",
+        "s.c == 0",
+    ),
+    "a replaced value": (
+        "struct { int a[3]; union { struct p b; int z; } u; } s = {.a = {1, 2, 3}, .a[1] = 7,"
+        ".u.b.y = 4, .u.b.x = 5}; assert(@);",
+        "s.a[0] == 1 && s.a[1] == 7 && s.u.b.y == 4 && s.u.z == 5",
+        "s.a[1] == 2",
+    ),
     "literal": ("int k = ((int[]){7, 8, 9})[1]; assert(@);", "k == 8", "k == 9"),
     "abs": ("int x = N(); A(x > @); assert(abs(x) >= 0);", "-100", "-2147483647 - 1 || 1"),
     "rand": ("int r = rand() % 10; assert(@);", "r >= 0 && r < 10", "r > 0"),
@@ -218,6 +229,16 @@ def test_of_two_twins_one_is_searched_and_one_fails(case):
 
 
 UNDECIDED = {
+    "a list after a part": "struct { struct p a; } s = {.a.x = 5, .a = {.y = 2}}; assert(s.a.x);",
+    "a string after a part": 'char s[1][4] = {[0][2] = 1, [0] = "a"}; assert(s[0][2]);',
+    "two parts of a union": (
+        "struct { union { struct p a; int z[3]; } u; } s = {.u.a.y = 1, .u.z[0] = 5};"
+        "assert(s.u.z[1]);"
+    ),
+    "a part after its structure": (
+        "struct p a = {1, 2}; struct { struct p a; } s = {.a = a, .a.x = 5}; assert(s.a.y);"
+    ),
+    "a replaced call": "int v[2] = {[0] = next(), [0] = 2}; assert(next() == 2);",
     "a float": "float x = 1; assert(x == 1);",
     "an open order": "int i = 0; int x = i++ + i; assert(x < 9);",
     "two effects": "int i = 0; i = i++ + 1; assert(i < 9);",

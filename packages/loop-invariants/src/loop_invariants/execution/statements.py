@@ -43,6 +43,8 @@ class StatementCompiler(ExpressionCompiler):
         self._cases: list[list[tuple[c_ast.Node, Label, Scope]]] = []
         self._labels: dict[str, tuple[Label, Scope]] = {}
         self._gotos: list[tuple[str, Scope, list[Callable[[State], None]]]] = []
+        self._has_names = False
+        self._union_members: dict[tuple[int, int], str] = {}
 
     def finish_function(self) -> None:
         """Resolve the jumps of the function."""
@@ -430,8 +432,7 @@ class StatementCompiler(ExpressionCompiler):
 
     def find_initialized_type(self, type_: Array, node: c_ast.Node) -> Array:
         """Return the type of an array with the length of its initializer."""
-        parts: list[_Part] = []
-        self._flatten(type_, node, 0, parts)
+        parts = self._list_parts(type_, node)
         size = type_.element.size
         ends = [offset + part.size for offset, part, _, _ in parts]
         return Array(type_.element, -(-max(ends, default=0) // size))
@@ -448,8 +449,7 @@ class StatementCompiler(ExpressionCompiler):
                 node = node.exprs[0]
             parts: list[_Part] = [(0, type_, None, node)]
         else:
-            parts = []
-            self._flatten(type_, node, 0, parts)
+            parts = self._list_parts(type_, node)
             size, machine = type_.size, self.machine
             if len(parts) > _MAX_PARTS:
                 raise UnsupportedC("so many initial values")
@@ -466,6 +466,27 @@ class StatementCompiler(ExpressionCompiler):
 
             self.emit(fill)
         self._store_parts(parts)
+
+    def _list_parts(self, type_: CType, node: c_ast.Node) -> list[_Part]:
+        """List the initialized parts of an object; later ones replace earlier ones."""
+        parts: list[_Part] = []
+        # The type of a value may depend on another initializer.
+        outer = self._has_names, self._union_members
+        # Without names no value replaces another one.
+        has_names = any(iter_nodes(node, (c_ast.NamedInitializer,)))
+        self._has_names, self._union_members = has_names, {}
+        try:
+            self._flatten(type_, node, 0, parts)
+        finally:
+            self._has_names, self._union_members = outer
+        ranges = [_find_bits(part) for part in parts] if has_names else []
+        for index, bits in enumerate(ranges):
+            _, part_type, _, expression = parts[index]
+            # C leaves open whether a replaced value is evaluated, and what is left of it.
+            is_open = isinstance(part_type, Record) or self.has_effects(expression)
+            if is_open and any(_overlaps(bits, later) for later in ranges[index + 1 :]):
+                raise UnsupportedC("two initial values of a part")
+        return parts
 
     def _store_parts(self, parts: Sequence[_Part]) -> None:
         """Store the parts of an initial value, whose order C does not specify."""
@@ -504,6 +525,11 @@ class StatementCompiler(ExpressionCompiler):
 
     def _flatten(self, type_: CType, node: c_ast.Node, offset: int, parts: list[_Part]) -> None:
         """List the initialized parts of an object (C11 6.7.9)."""
+        if parts and self._has_names and (isinstance(node, c_ast.InitList) or _is_string(node)):
+            # A list or a string also replaces the values that it does not name (C11 6.7.9p19).
+            bits = (8 * offset, 8 * (offset + type_.size))
+            if any(_overlaps(bits, _find_bits(part)) for part in parts):
+                raise UnsupportedC("two initial values of a part")
         if isinstance(type_, Array) and _is_bytes(type_.element):
             text = node.exprs[0] if isinstance(node, c_ast.InitList) and node.exprs else node
             if _is_string(text) and (text is node or len(node.exprs) == 1):
@@ -559,21 +585,22 @@ class StatementCompiler(ExpressionCompiler):
         position: int,
         parts: list[_Part],
         is_braced: bool,
+        index: int = 0,
     ) -> int:
         """Distribute initial values to the parts of an object; return the next position."""
-        find_part, index = self._list_members(type_), 0
+        find_part = self._list_members(type_)
         while position < len(items):
             item = items[position]
             if isinstance(item, c_ast.NamedInitializer):
                 if not is_braced:
                     return position
-                index = self._fill_named(type_, offset, item, parts)
+                (_, _, index), *inner = self._fill_named(type_, offset, item, parts)
                 position += 1
-                # A value after a path of two names belongs to an inner part.
-                following = items[position] if position < len(items) else None
-                is_positional = not isinstance(following, c_ast.NamedInitializer | None)
-                if len(item.name) > 1 and is_positional:
-                    raise UnsupportedC("this initial value")
+                # Values after a path of names continue its innermost part (C11 6.7.9p17).
+                for inner_type, start, following in reversed(inner):
+                    position = self._fill(
+                        inner_type, start, items, position, parts, False, following
+                    )
                 continue
             part = find_part(index)
             if part is None:
@@ -613,38 +640,62 @@ class StatementCompiler(ExpressionCompiler):
         offset: int,
         item: c_ast.NamedInitializer,
         parts: list[_Part],
-    ) -> int:
-        """Initialize the part that a designator names; return the number of the next part."""
+    ) -> list[tuple[Array | Record, int, int]]:
+        """Initialize the part that a designator names.
+
+        Returns:
+            For each object on the path to the part, its type, its offset and the number of the part
+            after the path.
+        """
         current: CType = type_
-        index, member = 0, None
+        path: list[tuple[Array | Record, int, int]] = []
+        member = None
         for depth, name in enumerate(item.name):
             if isinstance(current, Array):
                 number = self.fold_constant(getattr(name, "expr", name))
                 if number is None or not 0 <= number < (current.length or _MAX_PARTS):
                     raise UnsupportedC("this index of an initial value")
+                path.append((current, offset, number + 1))
                 offset += number * current.element.size
-                current, next_index = current.element, number + 1
+                current = current.element
             elif isinstance(current, Record) and isinstance(name, c_ast.ID):
                 found = current.find_field(name.name)
                 names = [entry.name for entry in current.fields or ()]
                 if found is None or name.name not in names:
                     raise UnsupportedC(f"the field {name.name!r}")
-                if current.is_union and depth == 0 and parts:
-                    raise UnsupportedC("two initial values of a union")
+                if current.is_union:
+                    bits = (8 * offset, 8 * (offset + current.size))
+                    known = self._union_members.get((offset, id(current)))
+                    is_same = known == name.name and len(item.name) > depth + 1
+                    if any(_overlaps(bits, _find_bits(part)) for part in parts) and not is_same:
+                        raise UnsupportedC("two initial values of a union")
+                    self._union_members[offset, id(current)] = name.name
+                # A union has one part.
+                following = len(names) if current.is_union else names.index(name.name) + 1
+                path.append((current, offset, following))
                 offset += found.offset
                 member = found if found.width is not None else None
-                current, next_index = found.type, names.index(name.name) + 1
-                if type_ is current or (isinstance(type_, Record) and type_.is_union):
-                    next_index = len(names)
+                current = found.type
             else:
                 raise UnsupportedC("this designator")
-            if depth == 0:
-                index = next_index
         if member is not None:
             parts.append((offset, current, member, item.expr))
         else:
             self._flatten(current, item.expr, offset, parts)
-        return index
+        return path
+
+
+def _find_bits(part: _Part) -> tuple[int, int]:
+    """Return the first bit of an initialized part, and the end of its bits."""
+    offset, type_, member, _ = part
+    if member is not None:
+        first = 8 * offset + (member.bit_offset or 0)
+        return first, first + (member.width or 0)
+    return 8 * offset, 8 * (offset + type_.size)
+
+
+def _overlaps(left: tuple[int, int], right: tuple[int, int]) -> bool:
+    return left[0] < right[1] and right[0] < left[1]
 
 
 def return_to_caller(state: State) -> None:
