@@ -1,7 +1,9 @@
 """The rounds of a check have the sizes that its limits allow."""
 
+from types import SimpleNamespace
+
 import pytest
-from helpers.anytime_checks import Kind, plant, spread_model
+from helpers.anytime_checks import FakeClock, Kind, plant, spread_model
 
 from llmchecker.checking.anytime.explored_tree import ExploredTree
 from llmchecker.checking.anytime.round_plan import RoundPlan
@@ -59,3 +61,27 @@ def test_texts_are_visited_one_by_one_where_passes_are_few_and_not_where_time_is
     assert few.first_batch_texts == 2
     short = RoundPlan(tree, Budget(seconds=30), lambda batches: 63.0, refines=True)
     assert short.first_batch_texts == 64
+
+
+@pytest.mark.parametrize(
+    ("now", "seconds", "shares"),
+    [
+        # five tokens of 2 seconds need the whole time that is left
+        (20, 2.0, []),
+        # half of the time is left, of which a batch has a third for itself
+        (25, 2.0, [0.4]),
+        (22, 2.0, [pytest.approx(0.7)]),
+        # the first token of a round may take no time, also after the end of all
+        (31, 0.0, []),
+        (31, 2.0, [0.4]),
+    ],
+)
+def test_samples_are_dropped_if_time_is_too_short_for_their_tokens(
+    monkeypatch, now, seconds, shares
+):
+    """The last samples go if the time of a token leaves too little time for the others."""
+    clock = FakeClock(monkeypatch)
+    plan = RoundPlan(plant_visited(), Budget(seconds=30), lambda batches: None, refines=True)
+    clock.now, found = now, []
+    plan.drop_late_samples(SimpleNamespace(steps_left=5, drop_last=found.append), seconds)
+    assert found == shares

@@ -217,8 +217,8 @@ class RoundPlan:
         # without a limit of time, the samples are not looked at
         if math.isinf(self._end_time):
             return
-        needed = step_seconds * samples.steps_left
-        if needed > (left := self._end_time - time.monotonic()):
+        needed, left = step_seconds * samples.steps_left, max(0.0, self.seconds_left)
+        if needed > left:
             share = (left / needed - _BATCH_COST) / (1 - _BATCH_COST)
             samples.drop_last(max(_MIN_KEPT_SHARE, share))
 
