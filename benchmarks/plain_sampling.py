@@ -5,7 +5,7 @@ The baseline of answers. One pool of samples serves all queries and budgets.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -133,6 +133,19 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+@dataclass(frozen=True)
+class _CountedPasses:
+    """What a formula has counted of the samples so far.
+
+    Attributes:
+        texts: the tokens of the distinct texts.
+        counts: the number of distinct texts up to each sample.
+    """
+
+    texts: set[tuple[int, ...]] = field(default_factory=set)
+    counts: list[int] = field(default_factory=list)
+
+
 class PlainPool:
     """Samples of one network after one start string.
 
@@ -164,6 +177,7 @@ class PlainPool:
         self.seconds = 0.0
         self._tokens = np.empty((0, length), dtype=np.int64)
         self._scores: dict[str, np.ndarray] = {}
+        self._counted: dict[TextFormula, _CountedPasses] = {}
         self._seed, self._batches = seed, 0
 
     def draw_batch(self) -> None:
@@ -214,17 +228,16 @@ class PlainPool:
 
     def count_passes(self, formula: TextFormula) -> list[int]:
         """Return the number of distinct texts that precede the ends of the samples up to each."""
-        ends = self._model.end_tokens
-        seen: set[tuple[int, ...]] = set()
-        counts = []
-        scores = self._score(formula.quantifier).tolist()
-        for tokens, of_sample in zip(self._tokens.tolist(), scores, strict=True):
+        counted = self._counted.setdefault(formula, _CountedPasses())
+        ends, done = self._model.end_tokens, len(counted.counts)
+        scores = self._score(formula.quantifier)[done:].tolist()
+        for tokens, of_sample in zip(self._tokens[done:].tolist(), scores, strict=True):
             for step in range(self._length):
                 if formula.decides(of_sample[step]) or (step and tokens[step - 1] in ends):
                     break
-                seen.add(tuple(tokens[:step]))
-            counts.append(len(seen))
-        return counts
+                counted.texts.add(tuple(tokens[:step]))
+            counted.counts.append(len(counted.texts))
+        return counted.counts
 
     def _score(self, name: str) -> np.ndarray:
         """Return (n, L + 1) the score of each beginning of each sample."""
