@@ -266,7 +266,7 @@ def _build_growth(rows: Sequence[Row]) -> str:
         [
             axis,
             "; ".join(f"{size:,.0f}: {_format(seconds)}" for size, seconds in points),
-            f"{find_slope(points):.2f}",
+            f"{find_slope(points):z.2f}",
         ]
         for axis, points in axes.items()
     ]

@@ -128,7 +128,7 @@ def draw_growth(table: pd.DataFrame) -> Figure:
             decades = np.log10(here["seconds"])
             panel.set_ylim(10 ** np.floor(decades.min()), 10 ** np.ceil(decades.max()))
             slope = find_slope(here["size"].tolist(), here["seconds"].tolist())
-            panel.set_title(f"exponent {slope:.2f}", fontsize=8)
+            panel.set_title(f"exponent {slope:z.2f}", fontsize=8)
             panel.set_xlabel(name)
             # labels of six digits would touch: 100k
             panel.xaxis.set_major_formatter(EngFormatter(sep=""))
