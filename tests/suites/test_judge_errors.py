@@ -372,6 +372,23 @@ def test_another_file_of_the_judge_is_another_judge(tmp_path, measured):
         load(tmp_path, average(), {})
 
 
+def test_each_row_is_about_the_measured_judge(tmp_path, measured):
+    """A later row whose judge has another question is refused, though an earlier one was right."""
+    measured()
+    her = {"type": "judge", "model": "j", "question": "{question}"}
+    cases = [{**average()[0], "prompts": "questions.csv"}]
+
+    def load_questions(*questions: str) -> list[object]:
+        rows = "".join(f"once,{question}\n" for question in questions)
+        (tmp_path / "questions.csv").write_text(f"start,question\n{rows}")
+        suite = load(tmp_path, cases, {}, properties={"her": her})
+        return [case.question for case in suite.cases]
+
+    assert len(load_questions(QUESTION, QUESTION)) == 2
+    with pytest.raises(LLMCheckerError, match=r"and not 'Is it polite\?'; measure this judge"):
+        load_questions(QUESTION, "Is it polite?", QUESTION)
+
+
 def test_a_conversation_and_whole_answers(tmp_path, measured):
     """Turns are refused, and errors on answers without an end may be fewer."""
     measured()

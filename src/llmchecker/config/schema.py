@@ -5,7 +5,6 @@
 prints the schema of the keys in `keys.py` and `registry_keys.py`.
 """
 
-import hashlib
 import json
 from typing import Any
 
@@ -13,6 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from llmchecker.config.keys import ConfigKeys
 from llmchecker.config.plugins import extend_keys
+from llmchecker.utils.json_digest import compute_json_digest
 from llmchecker.utils.plugins import SECTIONS, find_plugins
 from llmchecker.utils.section import Section
 
@@ -25,7 +25,7 @@ def compute_config_sha256(keys: ConfigKeys) -> str:
     data = keys.model_dump(by_alias=True, exclude_none=True)
     # 1 and 1.0 are the same number in a configuration.
     normal_form = json.loads(json.dumps(data), parse_int=float)
-    return hashlib.sha256(json.dumps(normal_form, sort_keys=True).encode()).hexdigest()
+    return compute_json_digest(normal_form)
 
 
 class _SchemaGenerator(GenerateJsonSchema):

@@ -4,8 +4,6 @@ Files enter by their content, so copying or downloading files again keeps a fing
 code that computes a result enters too: results of other code have other fingerprints.
 """
 
-import hashlib
-import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -14,6 +12,7 @@ from typing import Any
 
 from llmchecker.models.servers.settings import SERVER_FILE
 from llmchecker.utils.atomic_files import compute_sha256
+from llmchecker.utils.json_digest import compute_json_digest
 
 MODEL_MODULES = (
     "models/device.py",
@@ -84,7 +83,7 @@ def select_modules(modules: Sequence[str], files: Mapping[str, str]) -> tuple[Se
 def hash_inputs(*inputs: Any, modules: Iterable[Sequence[str]]) -> str:
     """Return the fingerprint of inputs in the form of JSON, and of modules of this package."""
     parts = (*inputs, *map(_hash_modules, modules))
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return compute_json_digest(parts)
 
 
 @cache

@@ -5,10 +5,8 @@ without a space before it and in upper or lower case. Nothing is sampled. A mode
 alone gives one answer at temperature 0, which is stored.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,6 +15,7 @@ import numpy as np
 from llmchecker.errors import ConfigError, DamagedFile, RefusedPart, RequestRefused, prefix_errors
 from llmchecker.models.decoding.chat_template import Chat
 from llmchecker.models.text_answer import Finish, TextAnswer, TextModel, TextStream, answer_prompts
+from llmchecker.utils.json_digest import compute_json_digest
 from llmchecker.utils.json_lines import JsonLines, append_line, resume_lines
 from llmchecker.utils.stored_fields import NUMBER, TEXT, check_fields, list_of
 
@@ -308,4 +307,4 @@ def _build_key(chat: Chat, labels: Sequence[str], is_alone: bool) -> str:
         "labels": list(labels),
         "alone": is_alone,
     }
-    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return compute_json_digest(content)

@@ -4,7 +4,6 @@
 `format_footer` formats it in one line for tables.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -25,6 +24,7 @@ from llmchecker.models.sources.model_directory import WEIGHTS
 from llmchecker.models.sources.source_spec import parse_source
 from llmchecker.trees.top_k_mass import read_model_files
 from llmchecker.utils.atomic_files import compute_sha256, read_json_with_digest
+from llmchecker.utils.json_digest import compute_json_digest
 
 _REPORTED_PACKAGES = (*MODEL_PACKAGES, "stormpy", "snakemake", "pandas", "pyarrow", "matplotlib")
 _FOOTER_DIGITS = 12
@@ -192,7 +192,7 @@ def _find_revision(about: Mapping[str, Any]) -> str:
         return f"commit {source.revision}"
     files = about.get("files", {})
     weights = {name: digest for name, digest in files.items() if name.endswith(".safetensors")}
-    weights_digest = hashlib.sha256(json.dumps(weights, sort_keys=True).encode()).hexdigest()
+    weights_digest = compute_json_digest(weights)
     digest = about.get("sha256") or files.get(WEIGHTS) or weights_digest
     return f"sha256 {digest}"
 

@@ -32,6 +32,7 @@ from llmchecker.properties.logic.ast import STEP
 from llmchecker.properties.logic.continuation import ask_about_whole_texts
 from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.property import Property
+from llmchecker.properties.quantifiers.interface import Quantifier
 from llmchecker.suites.cases import Average, Case, CaseContent
 from llmchecker.suites.chat_cells import read_chat
 from llmchecker.suites.conversations import (
@@ -149,6 +150,7 @@ class CaseBuilder:
         # with a table of prompts, the texts of the whole suite are templates
         self._shared_row = Row() if keys.has_tables else None
         self._recent: dict[_ContentPlan, CaseContent] = {}
+        self._checked_truths: dict[tuple[str, str], Mapping[str, Quantifier]] = {}
         self._last_prompt: tuple[_PromptPlan, Start] | None = None
 
     def build(
@@ -394,9 +396,7 @@ class CaseBuilder:
         asked = Property(query, quantifiers, length, assertion=entry, limit=limit)
         if demand.is_score and (obstacle := asked.estimation_obstacle) is not None:
             raise ConfigError(f"{demand.key}: {obstacle}; use a quantifier with a range")
-        if (truth := demand.statistic.truth) is not None:
-            with prefix_errors(f"{demand.key}.truth"):
-                truth.check_asked(replace(asked, query=plain_query))
+        self._check_truth(demand, replace(asked, query=plain_query))
         if demand.statistic.figure is not None and asked.value_range != PROBABILITIES:
             raise ConfigError(
                 f"{demand.key}: repeats and shares of rows are those of a probability; write of: "
@@ -404,6 +404,17 @@ class CaseBuilder:
             )
         requirement = describe_requirement(inserted, query, settings)
         return requirement, asked
+
+    def _check_truth(self, demand: Demand, asked: Property) -> None:
+        """Check that a query is about the judge whose errors a demand names, if it names some."""
+        # most rows have the same query and judge, whose description reads the states of its files
+        key = demand.key, asked.query.text
+        truth, quantifiers = demand.statistic.truth, asked.quantifiers
+        if truth is None or self._checked_truths.get(key) == quantifiers:
+            return
+        with prefix_errors(f"{demand.key}.truth"):
+            truth.check_asked(asked)
+        self._checked_truths[key] = quantifiers
 
     def _insert_property(self, name: str, row: Row | None) -> Mapping[str, Any]:
         """Return the settings of a property of the suite for a row."""

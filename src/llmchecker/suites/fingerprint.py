@@ -9,8 +9,6 @@ confidence: an interval of a probability depends on none of these.
 """
 
 import contextlib
-import hashlib
-import json
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -25,6 +23,7 @@ from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.quantifier_state import hash_quantifiers
 from llmchecker.suites.cases import Case, CaseKey, Suite
 from llmchecker.suites.conversations import describe_turns
+from llmchecker.utils.json_digest import compute_json_digest
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True))
@@ -105,7 +104,7 @@ class Fingerprints(Mapping[CaseKey, CaseFingerprint]):
         # paths in the settings of a configuration are relative to the project
         with contextlib.chdir(self._project):
             return CaseFingerprint(
-                prompt=_compute_digest(_describe_prompt(case)),
+                prompt=compute_json_digest(_describe_prompt(case)),
                 query=" ".join(case.measure().question.query.text.split()),
                 length=case.question.length,
                 quantifiers=hash_quantifiers(case.question.asked.quantifiers),
@@ -178,7 +177,3 @@ def _describe_prompt(case: Case) -> Any:
     if (conversation := case.question.conversation) is not None:
         return [start_as_json(start), describe_turns(conversation)]
     return start_as_json(start)
-
-
-def _compute_digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,7 +1,5 @@
 """The measurement of a judge on labelled texts: agreement, precision, recall and errors."""
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from llmchecker.suites.templates import Row
 from llmchecker.suites.true_rate import bound_rate, draw_order
 from llmchecker.utils.file_state import compute_checksums
 from llmchecker.utils.interval import Interval
+from llmchecker.utils.json_digest import compute_json_digest
 
 LABEL = "label"
 _TEXT, _PROMPT = "text", "prompt"
@@ -239,19 +238,15 @@ def describe_judge(judge: Judge, *, has_prompts: bool) -> dict[str, Any]:
     # the messages to the judge are those of this version of the program
     messages = judge.build_chat("prompt" if reads_prompts else "", "text").as_json
     return {
-        "model": _compute_digest(model),
+        "model": compute_json_digest(model),
         "question": judge.question,
         "rubric": judge.rubric,
         "scale": dict(judge.grades),
         "share": judge.share,
         "of": judge.of,
         "prompts": reads_prompts,
-        "messages": _compute_digest(messages),
+        "messages": compute_json_digest(messages),
     }
-
-
-def _compute_digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def build_share(hits: int, total: int, confidence: float) -> Share:

@@ -30,8 +30,8 @@ from llmchecker.properties.logic.ast import (
     Variable,
     subformulas,
 )
+from llmchecker.properties.logic.continuation import extend_path
 from llmchecker.properties.logic.monitor import Monitor
-from llmchecker.properties.logic.parser import parse
 from llmchecker.properties.logic.query import Query
 from llmchecker.properties.logic.valuations import (
     ScoreRange,
@@ -97,7 +97,7 @@ def ask_about_whole_answers(query: Query, comparison: str = ">=") -> Query:
     if root.threshold is not None:
         comparison = root.comparison
     limit = '& (G "end")' if comparison in (">=", ">") else '| (F !"end")'
-    return parse(f"{query.operator_text} [ ({query.path_text.strip()}) {limit} ]")
+    return extend_path(query, limit)
 
 
 class TurnMonitor:

@@ -199,7 +199,12 @@ def ask_about_whole_texts(query: Query, length: int, comparison: str = ">=") -> 
     if not (changes.can_fall if is_lower_limit else changes.can_rise):
         return query
     limit = '& (F "end")' if is_lower_limit else '| (G !"end")'
-    return parse(f"{query.operator_text} [ ({query.path_text.strip()}) {limit} ]")
+    return extend_path(query, limit)
+
+
+def extend_path(query: Query, text: str) -> Query:
+    """Return a query with a text after its path formula in parentheses, such as `& (F "end")`."""
+    return parse(f"{query.operator_text} [ ({query.path_text.strip()}) {text} ]")
 
 
 def reads_last_state(path: Formula, name: str) -> bool:
